@@ -36,6 +36,7 @@ import { PgzError, ResponseTooLargeError, UsageError } from "../util/errors.ts";
 import type { CallSubject } from "../util/observer.ts";
 import { errorOf, here, traced } from "../util/trace.ts";
 import type { RowMode } from "../values/objects.ts";
+import type { SqlValue } from "../values/parameter-types.ts";
 import { COPY_NONE, ROWS_NONE } from "../wasm/boundary.ts";
 import {
   LEAVING,
@@ -69,7 +70,7 @@ export abstract class Queries extends CallRunner {
    * const again = await client.query("select name from users where id = $1", [1]);
    */
   // The compiler reports errors against the last overload, so the last one is what most calls mean.
-  query<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: unknown[]): Promise<QueryResult<Row>>;
+  query<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: SqlValue[]): Promise<QueryResult<Row>>;
   query<Row = unknown[]>(
     text: string,
     values: readonly unknown[],
@@ -93,13 +94,13 @@ export abstract class Queries extends CallRunner {
 
   /**
    * The first row of a query, `undefined` if there is none. Everything else is as in {@link query}: the server sends
-   * all rows, so a query that may have more than one needs `limit 1`.
+   * all rows, so a query that may have more than one needs `limit 1`. Rejects if a limit cut the only row off.
    *
    * @example
    * const user = await client.first<{ name: string }>(sql`select name from users where id = ${1}`);
    * if (!user) return new Response("no such user", { status: 404 });
    */
-  first<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: unknown[]): Promise<Row | undefined>;
+  first<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: SqlValue[]): Promise<Row | undefined>;
   first<Row = unknown[]>(
     text: string,
     values: readonly unknown[],
@@ -143,7 +144,7 @@ export abstract class Queries extends CallRunner {
    * for await (const row of client.rows("select * from log")) console.log(row);
    * for await (const rows of client.rows("select * from log").batches(1_000)) console.log(rows.length);
    */
-  rows<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: unknown[]): Rows<Row>;
+  rows<Row = Record<string, unknown>>(query: TemplateStringsArray, ...values: SqlValue[]): Rows<Row>;
   rows<Row = unknown[]>(text: string, values: readonly unknown[], options: QueryOptions & AsArrays): Rows<Row>;
   rows<Row = Record<string, unknown>>(text: string, values: readonly unknown[], options?: QueryOptions): Rows<Row>;
   rows<Row = unknown[]>(query: QueryInput, options: QueryOptions & AsArrays): Rows<Row>;

@@ -11,7 +11,7 @@ import { shownSql } from "../util/shown-sql.ts";
 import { LONGEST_KEY, LONGEST_TEMPLATE, MOST_STEPS } from "../util/limits.ts";
 import { JsonText } from "../util/json.ts";
 import { isText, isWholeName, MUST, MUST_BE_WHOLE } from "../util/text.ts";
-import type { TakenBy } from "../values/parameter-types.ts";
+import type { SqlValue, TakenBy, WithValues } from "../values/parameter-types.ts";
 
 /** Exists only in types: no query has such a member. */
 declare const ROW: unique symbol;
@@ -68,7 +68,7 @@ export interface Sql {
    * @throws UsageError `INVALID_PARAMETER` for `undefined` (NULL is `null`), `INVALID_QUERY` for text with NUL or an
    * unpaired surrogate
    */
-  (template: TemplateStringsArray, ...values: unknown[]): Query;
+  (template: TemplateStringsArray, ...values: SqlValue[]): Query;
   /**
    * The same, with a type for its rows: calls that run it return rows of this type.
    *
@@ -97,21 +97,24 @@ export interface Sql {
    * @example
    * sql`select * from users where ${sql.join([sql`active`, sql`age > ${18}`], sql` and `)}`;
    */
-  join(parts: readonly unknown[], separator?: Query): Query;
+  join(parts: readonly SqlValue[], separator?: Query): Query;
   /**
    * `($1, $2)` for `in`. An empty list is refused (`INVALID_QUERY`); `= any(${list})` takes one.
    *
    * @example
    * sql`select * from users where id in ${sql.in([1, 2])}`;
    */
-  in(values: readonly unknown[]): Query;
+  in(values: readonly SqlValue[]): Query;
   /**
    * For update: `"a" = $1, "b" = $2`, with these columns, or with all of the object's own properties.
    *
    * @example
    * sql`update users set ${sql.set({ name: "Ann", age: 36 })} where id = ${7}`;
    */
-  set(row: object, ...columns: string[]): Query;
+  set<Row extends object, Column extends keyof Row & string = keyof Row & string>(
+    row: Row & WithValues<Row, Column>,
+    ...columns: Column[]
+  ): Query;
   /**
    * For insert: `("a", "b") values ($1, $2), ($3, $4)`, with these columns, or with all of the first row's own
    * properties. Rows that are arrays give `values ($1, $2)` without names. A row that lacks a column is refused
@@ -121,8 +124,15 @@ export interface Sql {
    * @example
    * sql`insert into users ${sql.values([{ id: 7, name: "Grace" }])}`;
    */
-  values(rows: readonly object[], ...columns: string[]): Query;
-  values<Row extends object>(row: Row & { readonly [Symbol.iterator]?: never }, ...columns: string[]): Query;
+  values(rows: readonly (readonly SqlValue[])[]): Query;
+  values<Row extends object, Column extends keyof Row & string = keyof Row & string>(
+    row: Row & WithValues<Row, Column> & { readonly [Symbol.iterator]?: never },
+    ...columns: Column[]
+  ): Query;
+  values<Row extends object, Column extends keyof Row & string = keyof Row & string>(
+    rows: readonly (Row & WithValues<Row, Column>)[],
+    ...columns: Column[]
+  ): Query;
   /**
    * Returns the row, or rows, with column names for its members: `createdAt` becomes `created_at`. For `sql.values` and
    * `sql.set`, if rows are read with `columnNames: "camelCase"`.
@@ -130,8 +140,8 @@ export interface Sql {
    * @example
    * sql`insert into users ${sql.values(sql.snakeCase({ id: 7, createdAt: new Date() }))}`;
    */
-  snakeCase<Row extends object>(row: Row): object;
-  snakeCase(rows: readonly object[]): object[];
+  snakeCase<Row extends object>(row: Row & WithValues<Row, keyof Row>): Record<string, SqlValue>;
+  snakeCase<Row extends object>(rows: readonly (Row & WithValues<Row, keyof Row>)[]): Record<string, SqlValue>[];
   /**
    * A parameter that is always encoded as JSON. A plain string for a parameter of type json is sent unchanged, as JSON
    * text; `sql.json("x")` sends the JSON string `"x"`.

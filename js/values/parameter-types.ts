@@ -19,8 +19,31 @@ export interface Takes<Values extends readonly unknown[]> {
   readonly [TAKES]?: Values;
 }
 
+/**
+ * What `${…}` in a template takes: a value, or a fragment. `undefined`, promises, functions and symbols are refused by
+ * the compiler, because the driver refuses them too. The compiler cannot know of a value of type `unknown`; say what it
+ * is.
+ *
+ * @example
+ * const body = (await request.json()) as Record<string, SqlValue>;
+ * sql`insert into users ${sql.values([body], "name", "age")}`;
+ */
+export type SqlValue =
+  | string
+  | number
+  | bigint
+  | boolean
+  | null
+  | { readonly [member: string]: unknown; readonly then?: never }
+  | (object & { readonly then?: never; readonly bind?: never });
+
+/** What a row must be beyond `Row` so that each of these columns has a value. */
+export type WithValues<Row, Column extends keyof Row> = [Pick<Row, Column>] extends [Readonly<Record<Column, SqlValue>>]
+  ? unknown
+  : { readonly [Name in Column]-?: SqlValue };
+
 /** The values of a template that asks for this row type. Any values if the row type does not say. */
-export type TakenBy<Row> = [Row] extends [Takes<infer Values>] ? Values : readonly unknown[];
+export type TakenBy<Row> = [Row] extends [Takes<infer Values>] ? Values : readonly SqlValue[];
 
 /**
  * An object, but no promise, and no query builder that was not awaited. The first form is for object literals, whose

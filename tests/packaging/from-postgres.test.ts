@@ -216,7 +216,7 @@ describe("Options", () => {
     const their = theirsWith({ transform: { undefined: null } });
     expect({ ...(await their`select ${Ada.nickname as never}::int4 as n`)[0] }).toEqual({ n: null });
     await their.end();
-    await expect(async () => await ours.query(sql`select ${Ada.nickname}::text as n`)).rejects.toMatchObject({
+    await expect(async () => await ours.query(sql`select ${Ada.nickname as never}::text as n`)).rejects.toMatchObject({
       code: "INVALID_PARAMETER",
     });
     expect((await ours.query(sql`select ${Ada.nickname ?? null}::text as n`)).rows).toEqual([{ n: null }]);

@@ -13,7 +13,7 @@ import { Project } from "./project.ts";
 const child = fileURLToPath(new URL("types-child.mjs", import.meta.url));
 const COMMONJS = `
   import { connect, createPool, sql, PostgresError } from "pgz-edge";
-  import type { Client, ClientOptions, Query, QueryInput } from "pgz-edge";
+  import type { Client, ClientOptions, Query, QueryInput, SqlValue } from "pgz-edge";
   import { SQLSTATES } from "pgz-edge/sqlstates";
   import { installRuntime } from "pgz-edge/slim";
   import wasm from "pgz-edge/pgz_edge_bg.wasm";
@@ -42,13 +42,50 @@ const MODULE = `${COMMONJS}
   class Point { x = 1 }
   export async function rows(db: Client): Promise<void> {
     const points = sql.values([new Point()], "x");
-    await db.exec(sql\`insert into u \${sql.values(users)}, \${points}, \${sql.values([[1, "a"]])} \${sql.set(users[0]!)}\`);
+    const ids = sql\`\${sql.values(users, "id")}, \${sql.set(users[0]!, "id")}\`;
+    await db.exec(sql\`insert into u \${ids}, \${points}, \${sql.values([[1, "a"]])} \${sql.set({ name: "a" })}\`);
     await db.copyFromRows("u", ["id"], users);
     // @ts-expect-error: a text is no row
     sql.values(["a"]);
+    // @ts-expect-error: a column may be missing
+    sql.values(users);
+    // @ts-expect-error: no such column
+    sql.set({ name: "a" }, "nmae");
+    // @ts-expect-error: a value may be undefined
+    sql.values([[1, undefined]]);
     try { await db.stream("x"); } catch (error) { if (error instanceof PostgresError) users.at(Number(error.constraint)); }
     for await (const row of db.rows("select 1")) users.at(Object.keys(row).length);
   }
+  // A value of a template may be of any type of the user's, but none that the driver refuses.
+  interface Row { readonly id: bigint; readonly tags: readonly string[]; readonly at: Date | null }
+  declare const row: Row; declare const other: { any: any; unknown: unknown; text?: string; body: Record<string, SqlValue> };
+  export const taken = [
+    sql\`\${1} \${1n} \${"a"} \${true} \${null} \${new Date()} \${new Uint8Array(1)} \${[[1], null]} \${{ a: 1 }}\`,
+    sql\`\${row} \${new Point()} \${row.tags} \${sql.json(other.unknown)} \${other.any} \${new Map([[1, 2]])}\`,
+    sql\`\${sql.values([row])} \${sql.values(row, "at")} \${sql.values([other.body], "name")} \${sql.set(other.body)}\`,
+    sql\`\${sql.values(sql.snakeCase([row]))} \${sql.set(sql.snakeCase(row), "id")} \${sql.join([sql\`a\`, 1])}\`,
+    sql\`\${sql.set(row, ...(["id", "at"] as const))} \${sql.values(row.tags.map((tag) => [tag, 1]))} \${sql.in(row.tags)}\`,
+  ];
+  // @ts-expect-error
+  sql\`\${undefined}\`;
+  // @ts-expect-error
+  sql\`\${other.text}\`;
+  // @ts-expect-error
+  sql\`\${other.unknown}\`;
+  // @ts-expect-error
+  sql\`\${Promise.resolve(1)}\`;
+  // @ts-expect-error
+  sql\`\${() => 1}\`;
+  // @ts-expect-error
+  sql\`\${Point}\`;
+  // @ts-expect-error
+  sql\`\${Symbol()}\`;
+  // @ts-expect-error
+  sql<User>\`\${other.text}\`;
+  // @ts-expect-error
+  sql\`\${sql.snakeCase(other)}\`;
+  // @ts-expect-error
+  export const first = (db: Client) => db.first\`\${db.query("select 1")}\`;
   // The row that a query says travels to each call; where none is said, all is as without.
   const user = sql<User>\`select id, name from users\`;
   const unsaid: Query = sql\`select 1\`;

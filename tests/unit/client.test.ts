@@ -4,6 +4,7 @@ import { beforeEach, expect, test, vi } from "vitest";
 import { Client, connect, createClient } from "../../js/api/client.ts";
 import { installRuntime, runtime } from "../../js/sockets/runtime.ts";
 import { sql } from "../../js/statement/sql.ts";
+import type { SqlValue } from "../../js/values/parameter-types.ts";
 import { answered, runs } from "../support/memory-calls.ts";
 import { gate } from "../support/memory-pool.ts";
 import {
@@ -64,7 +65,7 @@ test("the values of statements that are described at the same time are not mixed
 
 test("a call is sent in its own turn of the event loop, before a call that its values' own code makes", async () => {
   const session = await letInKnowing();
-  const json = (value: unknown) => client.query(sql`select ${value}::json`);
+  const json = (value: SqlValue) => client.query(sql`select ${value}::json`);
   const learningToo = json(4);
   expect(await session.flight()).toEqual(["Parse", "Describe", "Sync"]);
   session.send(description(undefined, [114]));

@@ -175,7 +175,7 @@ test("values may follow a text as an argument, and sql.values accepts an object"
 
 test("the error for an undefined value quotes the text before it", () => {
   const user: { id?: number } = {};
-  expect(() => sql`select * from users where active and id = ${user.id} and name = ${"x"}`).toThrow(
+  expect(() => sql`select * from users where active and id = ${user.id!} and name = ${"x"}`).toThrow(
     message("INVALID_PARAMETER", /^Value 1 of the query, after "where active and id =", is undefined/),
   );
 });

@@ -3,6 +3,9 @@ import { inspect } from "node:util";
 import { expect, test } from "vitest";
 import { plainText, sql, toCall, toQuery, type Query } from "../../js/statement/sql.ts";
 
+/** The compiler refuses it. Programs without types have it. */
+const NONE = undefined as never;
+
 const said = (act: () => unknown) => {
   try {
     act();
@@ -34,21 +37,21 @@ test("a whole statement cannot be part of another, because its numbers would mea
 });
 
 test.each([
-  ["the words before it", () => sql`select ${undefined}`, 'Value 1 of the query, after "select", is'],
+  ["the words before it", () => sql`select ${NONE}`, 'Value 1 of the query, after "select", is'],
   [
     "the last five of them",
-    () => sql`update  users set\n a = ${1} where one or  two and\n three = ${undefined}`,
+    () => sql`update  users set\n a = ${1} where one or  two and\n three = ${NONE}`,
     'Value 2 of the query, after "or two and three =", is',
   ],
-  ["nothing in front", () => sql`${undefined} from t`, "Value 1 of the query is"],
-  ["no word in front", () => sql`(${1}), (${undefined})`, "Value 2 of the query is"],
+  ["nothing in front", () => sql`${NONE} from t`, "Value 1 of the query is"],
+  ["no word in front", () => sql`(${1}), (${NONE})`, "Value 2 of the query is"],
 ])("the error for an undefined value quotes %s", (_, act, message) => {
   expect(said(act)).toContain(`INVALID_PARAMETER: ${message} undefined`);
 });
 
 test("the error for an undefined value after a very long word quotes its end", () => {
   const strings = Object.assign([`select ${"x".repeat(100)}y`, ""], { raw: [] as string[] });
-  expect(said(() => sql(strings, undefined))).toContain(`after "${"x".repeat(59)}y", is`);
+  expect(said(() => sql(strings, NONE))).toContain(`after "${"x".repeat(59)}y", is`);
 });
 
 test("input that the helpers cannot make SQL of is refused with an explanation", () => {
@@ -59,7 +62,7 @@ test("input that the helpers cannot make SQL of is refused with an explanation",
     [() => sql.set(5 as never), /^INVALID_QUERY: sql\.set needs an object/],
     [() => sql.set(null as never), /^INVALID_QUERY: sql\.set needs an object/],
     [() => sql.set("ab" as never, "length"), /^INVALID_QUERY: sql\.set needs an object/],
-    [() => sql.set({ a: 1 }, "b"), /^INVALID_PARAMETER: A row has no value for column "b"/],
+    [() => sql.set({ a: 1 }, "b" as never), /^INVALID_PARAMETER: A row has no value for column "b"/],
     [() => sql.values(5 as never), /^INVALID_QUERY: A list of values must be an array/],
     [() => sql.values("ab" as never), /^INVALID_QUERY: A list of values must be an array/],
     [() => sql.values({}), /^INVALID_QUERY: sql\.values needs rows/],
@@ -67,11 +70,17 @@ test("input that the helpers cannot make SQL of is refused with an explanation",
     [() => sql.values(["ab"] as never), /^INVALID_QUERY: sql\.values needs rows/],
     [() => sql.values([[1], []]), /^INVALID_QUERY: A list of values must be an array/],
     [() => sql.values([[1, 2], [1]]), /^INVALID_QUERY: A row has 1 values, but the first row has 2/],
-    [() => sql.values([[1], { a: 1 }]), /^INVALID_QUERY: A list of values must be an array/],
-    [() => sql.values([{ a: 1 }, { a: 2, b: 3 }]), /^INVALID_QUERY: A row has a value for "b", and the first row has/],
-    [() => sql.values([{ a: 1 }, { a: 2, x: undefined, b: 3 }]), /^INVALID_QUERY: A row has a value for "b"/],
+    [() => sql.values([[1], { a: 1 }] as never), /^INVALID_QUERY: A list of values must be an array/],
+    [
+      () => sql.values([{ a: 1 }, { a: 2, b: 3 }] as object[]),
+      /^INVALID_QUERY: A row has a value for "b", and the first row has/,
+    ],
+    [
+      () => sql.values([{ a: 1 }, { a: 2, x: undefined, b: 3 }] as object[]),
+      /^INVALID_QUERY: A row has a value for "b"/,
+    ],
     [() => sql.identifier(["a"] as never), /^INVALID_QUERY: An identifier must be text/],
-    [() => sql.values([{ a: 1 }], "b"), /^INVALID_PARAMETER: A row has no value for column "b"/],
+    [() => sql.values([{ a: 1 }], "b" as never), /^INVALID_PARAMETER: A row has no value for column "b"/],
     [() => sql.snakeCase(5 as never), /^INVALID_QUERY: sql\.snakeCase needs an object/],
     [() => sql.snakeCase(null as never), /^INVALID_QUERY: sql\.snakeCase needs an object/],
     [() => sql.snakeCase([{}, "ab"] as never), /^INVALID_QUERY: sql\.snakeCase needs an object/],
@@ -91,8 +100,8 @@ test("values accepts one row without a list", () => {
 });
 
 test("values takes rows with more than the columns that are named, and with members that are undefined", () => {
-  expect(sql.values([{ a: 1 }, { a: 2, b: 3 }], "a")).toMatchObject({ values: [1, 2] });
-  expect(sql.values([{ a: 1 }, { a: 2, b: undefined }])).toMatchObject({ values: [1, 2] });
+  expect(sql.values([{ a: 1 }, { a: 2, b: 3 }] as { a: number }[], "a")).toMatchObject({ values: [1, 2] });
+  expect(sql.values([{ a: 1 }, { a: 2, b: undefined }] as { a: number }[])).toMatchObject({ values: [1, 2] });
 });
 
 test("snakeCase puts an underscore before each capital except the first letter, and nowhere else", () => {

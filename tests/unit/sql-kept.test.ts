@@ -3,6 +3,7 @@
 import { expect, test, vi } from "vitest";
 import { sql } from "../../js/statement/sql.ts";
 import { LONGEST_KEY, LONGEST_TEMPLATE, MOST_STEPS } from "../../js/util/limits.ts";
+import type { SqlValue } from "../../js/values/parameter-types.ts";
 
 /** A template that counts how often its pieces are read. */
 class Template {
@@ -20,7 +21,7 @@ class Template {
   }
 
   /** The text with these values, and whether it had to be compiled. */
-  text(...values: unknown[]): [text: string, isMade: boolean] {
+  text(...values: SqlValue[]): [text: string, isMade: boolean] {
     const before = this.reads;
     const { text } = sql(this.strings, ...values);
     return [text, this.reads > before];
@@ -46,7 +47,7 @@ test("one query compiles once, and its values are those of its fragments in orde
 test("other fragments among the values make another text, which is cached beside the first", () => {
   const template = new Template("select ", " from ", "");
   const table = sql.identifier("t");
-  const kinds: [unknown[], string][] = [
+  const kinds: [SqlValue[], string][] = [
     [[1, table], 'select $1 from "t"'],
     [[sql`now()`, table], 'select now() from "t"'],
     [[sql.unsafe("a"), sql.identifier("u")], 'select a from "u"'],

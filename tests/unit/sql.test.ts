@@ -1,6 +1,7 @@
 // The sql tag: what becomes text, what becomes a value, and what is refused.
 import { expect, test, vi } from "vitest";
 import { sql, toCall, toQuery, type Query } from "../../js/statement/sql.ts";
+import type { SqlValue } from "../../js/values/parameter-types.ts";
 import { textOf } from "../../js/values/text-values.ts";
 
 const refused = (act: () => unknown) => {
@@ -28,7 +29,7 @@ test("fragments nest, and parameters are renumbered through all of them", () => 
 });
 
 test("a template compiles the right text again after values and fragments were swapped", () => {
-  const of = (part: unknown) => sql`select ${part}, ${2}`;
+  const of = (part: SqlValue) => sql`select ${part}, ${2}`;
   expect(of(1).text).toBe("select $1, $2");
   expect(of(sql`now()`).text).toBe("select now(), $1");
   expect(of(sql`${1} + ${1}`).text).toBe("select $1 + $2, $3");
@@ -86,7 +87,7 @@ test("text that cannot be an identifier or SQL is refused", () => {
 });
 
 test("undefined is refused at once, with its position", () => {
-  expect(() => sql`select ${1}, ${undefined}`).toThrow(
+  expect(() => sql`select ${1}, ${undefined as never}`).toThrow(
     expect.objectContaining({ code: "INVALID_PARAMETER", message: expect.stringContaining("Value 2") }),
   );
   expect(() => toQuery({ text: "select $1", values: [undefined] })).toThrow(
@@ -202,11 +203,11 @@ test("input that would give invalid or unintended SQL is refused at once", () =>
   ])
     expect(refused(act)).toBe("INVALID_QUERY");
   for (const act of [
-    () => sql.values([{ a: 1 }, { b: 1 }]),
-    () => sql.set({ a: undefined }),
-    () => sql.set({}, "toString"),
-    () => sql.in([undefined]),
-    () => sql.join([undefined]),
+    () => sql.values([{ a: 1 }, { b: 1 }] as object[]),
+    () => sql.set({ a: undefined as never }),
+    () => sql.set({}, "toString" as never),
+    () => sql.in([undefined as never]),
+    () => sql.join([undefined as never]),
   ])
     expect(refused(act)).toBe("INVALID_PARAMETER");
   expect(refused(() => sql.set({ "": 1 }))).toBe("INVALID_QUERY");

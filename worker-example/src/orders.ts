@@ -13,7 +13,7 @@
  *
  * Knows the columns of `orders` and what a client may write into them. Must not know the tenant: the scope does.
  */
-import { sql } from "pgz-edge";
+import { sql, type SqlValue } from "pgz-edge";
 import { readJson } from "./body.ts";
 import { noStore, tenantStream, type Context } from "./context.ts";
 import { requests } from "./limits.ts";
@@ -102,10 +102,10 @@ function matches(pattern: RegExp) {
 }
 
 /** Checks all members, so that one 422 names everything that is wrong. */
-function checked(body: unknown, required: readonly string[]): Record<string, unknown> {
+function checked(body: unknown, required: readonly string[]): Record<string, SqlValue> {
   if (typeof body !== "object" || body === null || Array.isArray(body))
     throw new Problem(422, "INVALID", "The body is a JSON object.");
-  const order = body as Record<string, unknown>;
+  const order = body as Record<string, SqlValue>; // all that JSON can say is
   const errors = [
     ...required
       .filter((name) => !Object.hasOwn(order, name))

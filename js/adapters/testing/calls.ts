@@ -15,6 +15,7 @@ import type {
   Rows,
   Scope,
   ScopeOptions,
+  SqlValue,
   Transaction,
   TransactionOptions,
   Truncation,
@@ -49,7 +50,7 @@ const WITH_SQL: ReadonlySet<string> = new Set([
 /** Returns the SQL text among a call's arguments, or `""` if there is none. */
 function textOf([input, ...values]: Arguments): string {
   if (typeof input === "string") return input;
-  if (Array.isArray(input)) return sql(input as unknown as TemplateStringsArray, ...values).text;
+  if (Array.isArray(input)) return sql(input as unknown as TemplateStringsArray, ...(values as SqlValue[])).text;
   const { text } = (input ?? {}) as { text?: unknown };
   return typeof text === "string" ? text : "";
 }

@@ -340,7 +340,7 @@ export const batch: Cases = {
     await unseen(client, `alter table ${table} rename n to renamed`);
     t.assert.deepEqual(rowsOf(await client.batch([all])), [[{ renamed: 1, t: "x" }]]);
     for (let time = 0; time < 2; time++) await t.assert.rows(client.query(all), [{ renamed: 1, t: "x" }]);
-    const insert = (value: unknown) => sql`insert into ${sql.unsafe(table)} (renamed) values (${value})`;
+    const insert = (value: number | string) => sql`insert into ${sql.unsafe(table)} (renamed) values (${value})`;
     await client.batch([insert(2)]);
     await unseen(client, `alter table ${table} alter renamed type text`);
     await client.batch([insert("abc")]);

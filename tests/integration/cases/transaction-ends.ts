@@ -11,7 +11,7 @@ export const transactionEnds: Cases = {
     const { sql } = t.pgz;
     const table = sql.identifier(s, "t");
     await client.exec(sql`create table ${table} (n int4 primary key deferrable initially deferred)`);
-    const add = (n: unknown) => sql`insert into ${table} values (${n}) returning n`;
+    const add = (n: number | string) => sql`insert into ${table} values (${n}) returning n`;
     const stored = async () =>
       (await client.query(sql`select n from ${table} order by n`, { rowMode: "array" })).rows.flat();
     await client.query(add(0));

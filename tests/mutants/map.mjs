@@ -43,12 +43,12 @@ const SIMULATION = [["scripts/build.mjs", "--without-types"], ["tests/simulation
 
 /**
  * `only`: the code that such a run can reach at all. `first` have an order of their own, before all others. `all` tries
- * all changes in one go.
+ * all changes in one go. `together`: how many are made at once, fewer where most are noticed.
  */
 const STEPS = [
-  { name: "rust", first: 1, only: "src/", suite: "rust" },
-  { name: "unit", first: 2, only: "js/", suite: "node", folder: "tests/unit", all: byUnitTests },
-  { name: "simulation", first: 3, only: "js/", commands: SIMULATION, all: bySessions },
+  { name: "unit", first: 1, only: "js/", suite: "node", folder: "tests/unit", all: byUnitTests },
+  { name: "simulation", first: 2, only: "js/", commands: SIMULATION, all: bySessions },
+  { name: "rust", first: 3, only: "src/", suite: "rust", together: 1 },
   { name: "unit over Rust", first: 4, only: "src/", suite: "node", folder: "tests/unit" },
   { name: "simulation over Rust", first: 5, only: "src/", commands: SIMULATION },
   { name: "build", first: 6, commands: [["scripts/build.mjs"]] },
@@ -183,7 +183,7 @@ async function tryAll(step, changes) {
   const isOpen = ({ name }) => !facts.some((fact) => fact.change === name && (fact.fault || fact.step === step.name));
   const open = changes.filter((change) => isOpen(change) && change.file.startsWith(step.only ?? ""));
   if (open.length === 0 || isLate()) return;
-  if (step.all === undefined) return groupsOf(open).forEach((some) => tryTogether(step, some));
+  if (step.all === undefined) return groupsOf(open, step.together).forEach((some) => tryTogether(step, some));
   const noticed = step.all(open);
   for (const change of open) remember(step, [change], noticed.get(change.name));
   say(`${step.name}: ${noticed.size} of ${open.length} noticed`);
@@ -191,12 +191,15 @@ async function tryAll(step, changes) {
 
 /** Returns why a change was noticed, by its name. */
 function byUnitTests(changes) {
-  const settings = { mutate: changes.map(({ change }) => change.range), reporters: ["json"] };
+  const settings = { mutate: changes.map(({ change }) => change.range), reporters: ["json", "progress-append-only"] };
   const config = path.join(tree, ".cache/stryker.config.mjs");
   const basis = JSON.stringify(path.join(tree, "tests/mutants/stryker.config.mjs"));
   writeFileSync(config, `import basis from ${basis};\nexport default { ...basis, ...${JSON.stringify(settings)} };\n`);
   const stryker = "tests/mutants/node_modules/@stryker-mutator/core/bin/stryker.js";
-  must(spawnSync(nodeBinary(24), [stryker, "run", config], { cwd: tree, stdio: "ignore" }), "Stryker");
+  must(
+    spawnSync(nodeBinary(24), [stryker, "run", config], { cwd: tree, stdio: ["ignore", "inherit", "inherit"] }),
+    "Stryker",
+  );
   const noticed = new Set(changesOf(readJson(path.join(tree, STRYKER_REPORT)), isNoticed).map(keyOf));
   const found = changes.filter(({ change }) => noticed.has(keyOf(change)));
   return new Map(found.map(({ name }) => [name, "a unit test"]));
@@ -217,10 +220,10 @@ function must(done, what) {
   return done;
 }
 
-function groupsOf(changes) {
+function groupsOf(changes, most = TOGETHER) {
   const groups = [];
   for (const change of changes) {
-    const isFree = (group) => group.length < TOGETHER && group.every(({ file }) => file !== change.file);
+    const isFree = (group) => group.length < most && group.every(({ file }) => file !== change.file);
     const group = groups.find(isFree);
     if (group) group.push(change);
     else groups.push([change]);

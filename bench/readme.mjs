@@ -5,8 +5,8 @@ import { fileURLToPath } from "node:url";
 
 const at = (name) => fileURLToPath(new URL(name, import.meta.url));
 const read = (name) => JSON.parse(readFileSync(at(`results/${name}.json`), "utf8"));
-const names = ["stream", "query", "batch", "memory", "latency", "size", "startup"];
-const [stream, query, batch, memory, latency, size, startup] = names.map(read);
+const names = ["stream", "rows", "query", "batch", "memory", "latency", "size", "startup"];
+const [stream, objects, query, batch, memory, latency, size, startup] = names.map(read);
 const bundleKb = (size.readme_worker_gzip_bytes / 1000).toFixed(1);
 const onNode = stream.rows.filter(({ runtime, config }) => runtime === "node" && !config.format);
 
@@ -20,7 +20,7 @@ function cell(shape, library, metric = "cpu_ms") {
 /** The table of README's first screen. Each library is shown with its cheapest form, such as `pg` or `pg named`. */
 function costs() {
   const peers = {
-    "pgz-edge": ["pgz-edge"],
+    "pgz-edge": ["pgz-edge", "pgz-edge query"],
     "postgres.js": ["postgres.js", "postgres.js cursor"],
     pg: ["pg", "pg named", "pg-query-stream"],
   };
@@ -46,6 +46,7 @@ function costs() {
     "|---|---|---|---|",
     line("CPU for 100,000 rows of five columns to NDJSON, Node", best(stream, { ...streamed, runtime: "node" }), " ms"),
     line("the same in workerd", best(stream, { ...streamed, runtime: "workerd" }), " ms"),
+    line("CPU for the same rows as JavaScript objects, Node", best(objects, { ...streamed, runtime: "node" }), " ms"),
     line(
       "CPU for one query with one parameter, Node",
       best(query, { shape: "select_arg", metric: "cpu_us_per_query", runtime: "node" }),

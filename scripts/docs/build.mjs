@@ -18,7 +18,7 @@
 //   choosing React's types for the whole repository.
 //
 // It is a workspace of its own, because `make demo` and the build do not need it.
-import { cpSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { build } from "vitepress";
@@ -28,6 +28,7 @@ import { SITE, base, root, sources } from "./pages.mjs";
 import { performancePage } from "./performance.mjs";
 import { writeReference } from "./reference.mjs";
 import { serve } from "./serve.mjs";
+import { withTabs } from "./tabs.mjs";
 
 const here = fileURLToPath(new URL(".", import.meta.url));
 const staged = path.join(root, ".cache/docs");
@@ -37,7 +38,10 @@ const say = (text) => process.stdout.write(`[docs] ${text}\n`);
 async function stage() {
   rmSync(staged, { recursive: true, force: true });
   const pages = sources();
-  for (const [file, page] of pages) cpSync(path.join(root, file), path.join(staged, page));
+  for (const [file, page] of pages) {
+    mkdirSync(path.dirname(path.join(staged, page)), { recursive: true });
+    writeFileSync(path.join(staged, page), withTabs(file, readFileSync(path.join(root, file), "utf8")));
+  }
   cpSync(path.join(here, "mark.svg"), path.join(staged, "public/mark.svg"));
   const readme = readFileSync(path.join(root, "README.md"), "utf8");
   writeFileSync(path.join(staged, "index.md"), indexPage(readme));

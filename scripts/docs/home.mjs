@@ -31,6 +31,7 @@ function piece(readme, pattern) {
 
 export function indexPage(readme) {
   const what = piece(readme, /^# pgz-edge\n\n([^]*?)\n\n/).replaceAll("\n", " ");
+  const saves = piece(readme, /\n(\*\*Use it\*\* where [^]*?\.) It also suits/).replaceAll("\n", " ");
   const install = piece(readme, /(```sh\nnpm install[^]*?```)/);
   const worker = piece(readme, /```ts run\n(import \{ createClient[^]*?)```/);
   const streams = piece(readme, /\n(The result streams [^]*?\.) /);
@@ -52,7 +53,9 @@ layout: home
 
 ${what}
 
-[Start](/readme) [API](/reference/) [Performance](/performance) {.actions}
+${saves}
+
+[Quickstart](/quickstart) [API](/reference/) [Performance](/performance) {.actions}
 
 </div><div class="worker">
 

@@ -31,7 +31,10 @@ export const made = ["index.md", "performance.md", "reference/index.md"];
 
 /** The title of each section, then its pages in the order of the navigation. */
 const chapters = [
-  ["Start", ["readme", "comparison", "examples", "recipes", "connecting", "logins", "bundlers", "worker-example"]],
+  [
+    "Start",
+    ["quickstart", "readme", "comparison", "examples", "recipes", "connecting", "logins", "bundlers", "worker-example"],
+  ],
   ["Guides", ["workers", "durable-objects", "node", "deno", "bun", "vercel", "next"]],
   ["Moving", ["pg", "from-postgres"]],
   [

@@ -37,7 +37,7 @@ test("every page about calls has examples that run", () => {
     "observer",
     "recipes",
   ];
-  const more = ["pool", "queries", "scopes", "transactions", "workers"];
+  const more = ["pool", "queries", "quickstart", "scopes", "transactions", "workers"];
   const expected = ["README.md", ...[...topics, ...more].map((topic) => `docs/${topic}.md`)];
   expect(new Set(examples.map(({ page }) => page))).toEqual(new Set(expected));
 });
@@ -87,12 +87,9 @@ test.each(examples)("$name runs", async ({ name, code }) => {
     );
     if (worker !== undefined) {
       const response = await worker.fetch(new Request("http://localhost/"), { HYPERDRIVE: options });
-      expect(
-        (await response.text())
-          .split("\n")
-          .filter(Boolean)
-          .map((line) => (JSON.parse(line) as { id: number }).id),
-      ).toEqual([2, 3]);
+      const lines = (await response.text()).split("\n").filter(Boolean);
+      const rows = lines.flatMap((line) => JSON.parse(line) as { id: number } | { id: number }[]);
+      expect(rows.map(({ id }) => id)).toEqual([2, 3]);
       await client.exec("alter table users rename to people");
       const failing = worker.fetch(new Request("http://localhost/"), { HYPERDRIVE: options });
       const { stack } = await failing.then(

@@ -26,6 +26,8 @@ const UNCHECKED = new Map([
 /** Commands of `sh` blocks that are not run, with the reason. `complaintOf` checks the others. */
 const COMMANDS: Record<string, string> = {
   "npm install": "installs from the registry; tests/packaging/project.ts installs the packed tarball",
+  "deno add": "installs from the registry",
+  "bun add": "installs from the registry",
   "npm run": "runs a script of the example; tests/demo/copied.test.ts runs its parts",
   "npx opennextjs-cloudflare": "builds the application of the page; tests/ecosystem/next.test.ts does it",
   "npx wrangler": "wants an account, or serves until Ctrl-C; tests/demo/wrangler.test.ts runs the server",

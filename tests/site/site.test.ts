@@ -288,12 +288,26 @@ test("the first page begins with README's Worker, and its figures are README's",
   expect(await worker.textContent()).toBe(ofReadme(/```ts run\n(import \{ createClient[^]*?)\n```/));
   const { y, height } = (await worker.boundingBox())!;
   expect(y + height).toBeLessThan(SCREEN.height); // nobody has to scroll to it
+  const figure = (await page.locator(".says p", { hasText: "a tenth of the CPU time" }).boundingBox())!;
+  expect(figure.y + figure.height).toBeLessThan(SCREEN.height);
   const rows = await page
     .locator(".costs tr")
     .evaluateAll((all) => all.map((row) => [...(row as HTMLTableRowElement).cells].map((cell) => cell.textContent)));
   const table = ofReadme(/<!-- costs: .*\n([^]*?)\n\n/).replaceAll("`", "");
   const cells = table.split("\n").map((row) => row.split("|").slice(1, -1));
   expect(rows).toEqual(cells.filter((_, index) => index !== 1).map((row) => row.map((cell) => cell.trim())));
+  await page.close();
+});
+
+test("the quickstart has a tab for each runtime, and shows the code of the one that is chosen", async () => {
+  const page = await screen();
+  await page.locator(".hero .actions a", { hasText: "Quickstart" }).click();
+  await page.waitForURL(/\/quickstart/);
+  const read = page.locator(".vp-code-group").nth(1);
+  expect(await read.locator(".tabs label").allTextContents()).toEqual(["Workers", "Node", "Deno", "Bun"]);
+  expect(await read.locator(".active code").textContent()).toContain("env.HYPERDRIVE");
+  await read.locator(".tabs label", { hasText: "Node" }).click();
+  expect(await read.locator(".active code").textContent()).toContain("one pool for the process");
   await page.close();
 });
 

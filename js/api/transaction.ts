@@ -257,8 +257,8 @@ export class Transaction extends Calls {
   readonly #isNested: boolean;
   /** `last` has been called. */
   #hasLast = false;
-  /** The COMMIT that was sent with the last statement. */
-  #commitWithLast: Operation | undefined;
+  /** The COMMIT that was sent. */
+  #commit: Operation | undefined;
   /** The query that `Session.onCommitSent` sent after COMMIT, in the same flight. */
   #afterCommit: Operation | undefined;
 
@@ -304,9 +304,9 @@ export class Transaction extends Calls {
     return (call, session, ending) => {
       const { connection } = session;
       const end = () => {
-        if (this.#commitWithLast) return;
-        this.#commitWithLast = connection.operate(commit);
-        this.#commitWithLast.carriesEnd = true;
+        if (this.#commit) return;
+        this.#commit = connection.operate(commit);
+        this.#commit.carriesEnd = true;
         this.#afterCommit = session.onCommitSent?.();
       };
       // No other call follows this one.
@@ -322,7 +322,7 @@ export class Transaction extends Calls {
 
   /** Resolves when the COMMIT after the last statement is over. It has its own deadline, as a COMMIT sent alone has. */
   async #answered(connection: Connection): Promise<void> {
-    const sent = this.#commitWithLast;
+    const sent = this.#commit;
     if (!sent || sent.ended) return;
     const timeout = callOption(this.config, {}, "timeout");
     const late = timeout ? setTimeout(() => connection.interrupt(sent, tookTooLong(timeout)), timeout) : undefined;
@@ -397,7 +397,7 @@ export class Transaction extends Calls {
   /** Gives an error that ends the transaction the outcome, as far as it is known now. */
   #tellOutcome(error: unknown): void {
     if (!(error instanceof PgzError)) return;
-    const outcome = this.#commitWithLast ? outcomeOf(this.#commitWithLast) : error.transaction;
+    const outcome = this.#commit ? outcomeOf(this.#commit) : error.transaction;
     const isPart = outcome !== "committed" && this.#session.transaction.wasEndedInSql;
     if (isPart || outcome) Object.assign(error, { transaction: isPart ? "unknown" : outcome });
   }
@@ -413,7 +413,7 @@ export class Transaction extends Calls {
    */
   get mayBeStored(): boolean {
     if (this.#session.transaction.wasEndedInSql) return true;
-    return this.#commitWithLast !== undefined && outcomeOf(this.#commitWithLast) !== "rolled back";
+    return this.#commit !== undefined && outcomeOf(this.#commit) !== "rolled back";
   }
 
   /** Ends the transaction from outside. @internal */
@@ -425,9 +425,8 @@ export class Transaction extends Calls {
     const { connection } = this.#session;
     if (!connection.closed) this.stop((facts) => new AbortError(end.reason, facts));
     this.#tellOutcome(reason);
-    if (!this.#commitWithLast) return;
     // The server's answer to COMMIT is still awaited, for as long as a stop may take.
-    connection.abandonWithoutCancel(this.#commitWithLast);
+    if (this.#commit) connection.abandonWithoutCancel(this.#commit);
   }
 
   /** Runs the callback and waits for all its calls, including those that it did not await. */
@@ -456,7 +455,7 @@ export class Transaction extends Calls {
   }
 
   async #commitOrThrow(): Promise<void> {
-    const sent = this.#commitWithLast;
+    const sent = this.#commit;
     if (!(sent ? await hasCommitted(sent) : await this.#sendCommit())) throw rolledBack();
     // The connection is free only after this query too.
     if (this.#afterCommit) await this.#afterCommit.done.catch(() => {});
@@ -484,8 +483,11 @@ export class Transaction extends Calls {
       const operation = transaction.flight((preludes) =>
         call.operate(connection, simpleQuery([...preludes, text].join("; "))),
       );
-      operation.carriesEnd = text === COMMIT;
-      if (text === COMMIT) this.#afterCommit = onCommitSent?.();
+      if (text === COMMIT) {
+        operation.carriesEnd = true;
+        this.#commit = operation;
+        this.#afterCommit = onCommitSent?.();
+      }
       operation.whenOver((lost) => {
         const error = lost ?? operation.error;
         if (error) return ending.failed(error);
@@ -524,7 +526,7 @@ export class Transaction extends Calls {
 
   protected override connected(): Session {
     const { connection, transaction } = this.#session;
-    if (connection.closed) throw lostWith(connection.closed, transaction.outcomeOfLoss);
+    if (connection.closed) throw lostWith(connection.closed, this.#end?.reason);
     if (transaction.isNone) throw ended();
     return this.#session;
   }
@@ -554,8 +556,9 @@ function outcomeOf({ command, ended, error }: Operation): PgzError["transaction"
   return ended && isRefused ? "rolled back" : "unknown";
 }
 
-/** The error of a call of a transaction that was lost before. */
-function lostWith(cause: PgzError, outcome: PgzError["transaction"]): PgzError {
+/** The error of a call of a transaction that was lost before, and had ended with `reason`. */
+function lostWith(cause: PgzError, reason: unknown): PgzError {
+  const outcome = reason instanceof PgzError ? reason.transaction : undefined;
   const what =
     outcome === "unknown" ? "a part of this transaction may be stored" : "the server rolls back this transaction";
   return Object.assign(connectionLost(what, { cause }), outcome && { transaction: outcome });

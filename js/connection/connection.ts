@@ -64,8 +64,8 @@ export class Connection {
   /** The server has reported that this session cannot write (25006). */
   refusedWrite = false;
   /**
-   * How often SQL of a caller has begun a transaction, or has ended one: BEGIN, COMMIT, PREPARE TRANSACTION, also with
-   * AND CHAIN, and ROLLBACK that left the block.
+   * How often SQL of a caller has begun a transaction, or has ended one and may have stored something: BEGIN, COMMIT,
+   * PREPARE TRANSACTION, also with AND CHAIN, and ROLLBACK with statements after it.
    */
   blockChanges = 0;
   /** Called for each completed command. */
@@ -574,7 +574,7 @@ export class Connection {
 
   /** Handles ReadyForQuery. Rows that still wait in the core belong to this operation. */
   #ready({ status }: EventOf<"ready">, operation: Operation | undefined): void {
-    if (status === "I" && operation && this.#wasInside(operation) && !operation.carriesEnd) this.blockChanges++;
+    if (status === "I" && operation?.hasGoneOnAfterRollback) this.blockChanges++;
     this.#transactionStatus = status;
     if (status !== "E") this.#failedBy = undefined;
     if (!this.#established) this.#readTimes();
@@ -589,12 +589,6 @@ export class Connection {
     const next = this.#inflight[0];
     if (next) this.#isNext(next);
     else this.#endIfSpent();
-  }
-
-  /** Whether a transaction block was open in the operation. An error alone does not end one: its status is then `E`. */
-  #wasInside({ carriesBegin, outcome }: Operation): boolean {
-    if (this.#transactionStatus !== "I") return true;
-    return carriesBegin && !(outcome.is === "failed" && outcome.failedPart === "prelude");
   }
 
   /** A server that does not report `integer_datetimes` as `on` may write times as seconds, a float8. */

@@ -118,6 +118,7 @@ export class OperationEvents {
     // In front of an extended query BEGIN is not reported, in a Query it is.
     const isOwn = operation.carriesEnd || (operation.carriesBegin && operation.statements === 1 && command === "BEGIN");
     if (CHANGES_BLOCK.test(command) && !isOwn) this.#connection.blockChanges++;
+    if (command === "ROLLBACK" && !isOwn) operation.statementsToRollback ??= operation.statements;
     this.#connection.hears?.(command);
   }
 

@@ -140,6 +140,8 @@ export class Operation {
   wasOutside = false;
   /** How many statements have completed. */
   statements = 0;
+  /** How many had, when a caller's ROLLBACK or ROLLBACK TO SAVEPOINT did. */
+  statementsToRollback: number | undefined;
   rowCount: number | null = null;
   /** Bytes of output that went to the sink. */
   bytes = 0;
@@ -228,6 +230,12 @@ export class Operation {
   /** No consumer wants rows of the operation any more. */
   get isUnwanted(): boolean {
     return this.#life === "stopping" || this.#outcome.is === "failed";
+  }
+
+  /** A statement after a caller's ROLLBACK has completed or failed. Outside of a block it may have stored something. */
+  get hasGoneOnAfterRollback(): boolean {
+    const before = this.statementsToRollback;
+    return before !== undefined && (this.statements > before || this.#outcome.is === "failed");
   }
 
   /** Adds the row count of one completed statement, if that has one. */

@@ -9,7 +9,7 @@ import type { Operation, Owner } from "../connection/operation.ts";
 import { connectionLost } from "../sockets/contract.ts";
 import { encoder } from "../util/bytes.ts";
 import type { PgzError } from "../util/errors.ts";
-import { firstWords } from "../util/sql-reader.ts";
+import { firstWords, rollsBack } from "../util/sql-reader.ts";
 import { NO_LIMITS, ROWS_NONE, COPY_NONE, type CoreConnection } from "../wasm/boundary.ts";
 import type { Place } from "./again.ts";
 import type { AnyCall } from "./call.ts";
@@ -46,8 +46,7 @@ const NONE: readonly string[] = [];
  */
 function mayKeep(texts: readonly string[]): boolean {
   const words = texts.flatMap(firstWords);
-  const hasSome = (wanted: RegExp) => words.some((word) => wanted.test(word));
-  return hasSome(/^(commit|end|prepare)$/) || (words.length > 1 && hasSome(/^(rollback|abort)$/));
+  return words.some((word) => /^(commit|end|prepare)$/.test(word)) || (words.length > 1 && texts.some(rollsBack));
 }
 
 /** Whether a statement of the text begins a transaction, which another statement may end. */

@@ -169,9 +169,9 @@ export class PgzError extends Error {
   /** Set by `batch`: which item failed, and the effect on the other items. */
   declare readonly batch?: BatchFailure;
   /**
-   * The outcome of the call's transaction: set when the connection was lost in it, and when the failed call was
-   * `tx.last`, whose COMMIT had already been sent. `"unknown"`: COMMIT may have been sent, and there was no response,
-   * or SQL of the callback had ended the transaction before, so that a part of it may be stored.
+   * The outcome of the call's transaction: set when the connection was lost in it, when its COMMIT had been sent, and
+   * when SQL of its callback had ended it before. `"unknown"`: there was no response to COMMIT, or a part may be
+   * stored.
    */
   declare readonly transaction?: "committed" | "rolled back" | "unknown";
   /**

@@ -1,6 +1,6 @@
 // Work that lost a conflict with another session runs again where that was asked for, and no other work does.
 import type { Cases } from "../context.ts";
-import { pause } from "../../support/until.mjs";
+import { pause, until } from "../../support/until.mjs";
 import type { PgzError, Transaction } from "../../../js/index.ts";
 import { codeOf, newSchema, text } from "./helpers.ts";
 import { count, newNumbers } from "./tables.ts";
@@ -149,6 +149,23 @@ export const retries: Cases = {
       await tx.batch(["rollback", insert, "select pg_terminate_backend(pg_backend_pid())"], { atomic: false });
     });
     await t.assert.rejects(cutInBatch, { code: "57P01", transaction: "unknown", retryable: false });
+    // A callback may go on after its transaction has rejected.
+    let tellItsEnd!: () => void;
+    const isOver = new Promise<void>((resolve) => (tellItsEnd = resolve));
+    let late: Promise<PgzError> | undefined;
+    const cutBefore = other.transaction(async (tx) => {
+      await keep(tx);
+      await tx.exec("select pg_terminate_backend(pg_backend_pid())").catch(() => {});
+      await isOver;
+      late = tx.exec("select 1").then(
+        () => new Error("it ran") as never,
+        (error: PgzError) => error,
+      );
+    });
+    await t.assert.rejects(cutBefore, { code: "57P01", transaction: "unknown" });
+    tellItsEnd();
+    await until(() => late !== undefined);
+    t.assert.equal((await late)!.transaction, "unknown");
     let inner: unknown;
     const cut = other.transaction(async (tx) => {
       await keep(tx);
@@ -162,7 +179,24 @@ export const retries: Cases = {
     t.assert.deepEqual([transaction, retryable], ["unknown", false]);
     t.assert(lost !== error && lost !== inner, "the connection's error is not the transaction's");
     t.assert.equal((lost as PgzError).transaction, undefined);
-    t.assert.equal(await count(client, table), 5);
+    t.assert.equal(await count(client, table), 6);
+  },
+  async "a transaction that SQL has only rolled back is retried, because nothing of it is stored"(t) {
+    const [client, table] = await newNumbers(t);
+    const other = await t.client();
+    let runs = 0;
+    const run = client.transaction(
+      async (tx) => {
+        await tx.exec(`insert into ${table} values (1)`);
+        if (++runs > 1) return;
+        await tx.exec("rollback");
+        await other.exec("do $$ begin raise exception 'conflict' using errcode = '40001'; end $$");
+      },
+      { retry: true },
+    );
+    await run;
+    t.assert.equal(runs, 2);
+    t.assert.equal(await count(client, table), 1);
   },
   async "a transaction whose first statement is a savepoint is retried"(t) {
     const [client, table] = await newNumbers(t);

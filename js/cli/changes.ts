@@ -74,7 +74,7 @@ async function run(task: Task): Promise<void> {
     const progress = isShown ? new Progress({ unit: "change", more: () => behind(feed) }) : undefined;
     let isComplete = options["snapshot"] !== true;
     try {
-      await writeAll(feed, progress, (state) => (isComplete ||= state !== "snapshot"));
+      await writeAll(feed, progress, (state) => (isComplete ||= !["snapshot", "over"].includes(state)));
     } finally {
       progress?.end(progress.rows);
       const { acknowledged } = feed.stats();

@@ -11,7 +11,7 @@ import { shownSql } from "../util/shown-sql.ts";
 import { LONGEST_KEY, LONGEST_TEMPLATE, MOST_STEPS } from "../util/limits.ts";
 import { JsonText } from "../util/json.ts";
 import { isText, isWholeName, MUST, MUST_BE_WHOLE } from "../util/text.ts";
-import type { SqlValue, TakenBy, WithValues } from "../values/parameter-types.ts";
+import type { SqlRow, SqlValue, TakenBy } from "../values/parameter-types.ts";
 
 /** Exists only in types: no query has such a member. */
 declare const ROW: unique symbol;
@@ -112,7 +112,7 @@ export interface Sql {
    * sql`update users set ${sql.set({ name: "Ann", age: 36 })} where id = ${7}`;
    */
   set<Row extends object, Column extends keyof Row & string = keyof Row & string>(
-    row: Row & WithValues<Row, Column>,
+    row: Row & Partial<SqlRow<Column>>,
     ...columns: Column[]
   ): Query;
   /**
@@ -125,12 +125,16 @@ export interface Sql {
    * sql`insert into users ${sql.values([{ id: 7, name: "Grace" }])}`;
    */
   values(rows: readonly (readonly SqlValue[])[]): Query;
+  values<Row extends SqlRow<string>>(
+    rows: string extends keyof Row ? Row | readonly Row[] : never,
+    ...columns: string[]
+  ): Query;
   values<Row extends object, Column extends keyof Row & string = keyof Row & string>(
-    row: Row & WithValues<Row, Column> & { readonly [Symbol.iterator]?: never },
+    row: Row & SqlRow<Column> & { readonly [Symbol.iterator]?: never },
     ...columns: Column[]
   ): Query;
   values<Row extends object, Column extends keyof Row & string = keyof Row & string>(
-    rows: readonly (Row & WithValues<Row, Column>)[],
+    rows: readonly (Row & SqlRow<Column>)[],
     ...columns: Column[]
   ): Query;
   /**
@@ -140,8 +144,8 @@ export interface Sql {
    * @example
    * sql`insert into users ${sql.values(sql.snakeCase({ id: 7, createdAt: new Date() }))}`;
    */
-  snakeCase<Row extends object>(row: Row & WithValues<Row, keyof Row>): Record<string, SqlValue>;
-  snakeCase<Row extends object>(rows: readonly (Row & WithValues<Row, keyof Row>)[]): Record<string, SqlValue>[];
+  snakeCase<Row extends object>(row: Row & Partial<SqlRow<keyof Row>>): Record<string, SqlValue>;
+  snakeCase<Row extends object>(rows: readonly (Row & Partial<SqlRow<keyof Row>>)[]): Record<string, SqlValue>[];
   /**
    * A parameter that is always encoded as JSON. A plain string for a parameter of type json is sent unchanged, as JSON
    * text; `sql.json("x")` sends the JSON string `"x"`.

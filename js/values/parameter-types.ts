@@ -37,10 +37,8 @@ export type SqlValue =
   | { readonly [member: string]: unknown; readonly then?: never }
   | (object & { readonly then?: never; readonly bind?: never });
 
-/** What a row must be beyond `Row` so that each of these columns has a value. */
-export type WithValues<Row, Column extends keyof Row> = [Pick<Row, Column>] extends [Readonly<Record<Column, SqlValue>>]
-  ? unknown
-  : { readonly [Name in Column]-?: SqlValue };
+/** A row with a value in each of these columns. */
+export type SqlRow<Column extends PropertyKey> = { readonly [Name in Column]: SqlValue };
 
 /** The values of a template that asks for this row type. Any values if the row type does not say. */
 export type TakenBy<Row> = [Row] extends [Takes<infer Values>] ? Values : readonly SqlValue[];

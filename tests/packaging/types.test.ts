@@ -83,7 +83,13 @@ const MODULE = `${COMMONJS}
   // @ts-expect-error
   sql<User>\`\${other.text}\`;
   // @ts-expect-error
-  sql\`\${sql.snakeCase(other)}\`;
+  sql\`\${sql.snakeCase({ a: () => 1 })}\`;
+  // Helpers of the user's own, over any rows.
+  export const insertAny = <Column extends string, Row extends Record<Column, SqlValue>>(rows: Row[], ...columns: Column[]): Query =>
+    sql\`insert into t \${sql.values(rows, ...columns)}\`;
+  export const insertSome = <Column extends "id" | "at">(rows: Row[], ...columns: Column[]): Query => sql.values(rows, ...columns);
+  export const change = (patch: Partial<Row>, column: "id" | "tags"): Query[] => [sql.set(patch), sql.set(row, column)];
+  export const changed = (name: string, age?: number): Query => sql.set({ ...(name && { name }), ...(age ? { age } : {}) });
   // @ts-expect-error
   export const first = (db: Client) => db.first\`\${db.query("select 1")}\`;
   // The row that a query says travels to each call; where none is said, all is as without.

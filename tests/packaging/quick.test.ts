@@ -1,6 +1,9 @@
 // `make quick` chooses the tests that the changed files can break, and lists what it leaves out (tests/run/plan.mjs).
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
 import { expect, test } from "vitest";
 import { changedFiles, plan } from "../run/plan.mjs";
+import { root } from "./repository.ts";
 
 const cases = "tests/integration/cases.test.ts";
 
@@ -51,6 +54,17 @@ test("a file imported by tests counts as the driver does, and a test of another 
 
 test("files that no quick test reads need neither a build nor a server", async () => {
   expect(await plan(["bench/run.mjs"])).toMatchObject({ rust: false, types: false, tests: [], needs: [] });
+});
+
+test("a plan leaves no process behind, which the run would count as a failure", async () => {
+  const code = `const { plan } = await import("./tests/run/plan.mjs");
+    await plan(["js/pool/slots.ts"]);
+    const { processesOf } = await import("./tests/run/leftovers.mjs");
+    console.log(JSON.stringify(processesOf({ mark: "quick-plan" })));`;
+  const env = { ...process.env, PGZ_TEST_RUN: "quick-plan" };
+  const options = { cwd: root, env };
+  const { stdout } = await promisify(execFile)(process.execPath, ["--input-type=module", "-e", code], options);
+  expect(JSON.parse(stdout)).toEqual([]);
 });
 
 test("changed files are those that differ from the commit, as whole paths without quotes", () => {

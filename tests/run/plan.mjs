@@ -3,7 +3,7 @@
 // Knows which parts of the tree a test sees. Must not run anything: quick.mjs does. A unit test is chosen by its
 // imports, which esbuild follows, or because it reads a changed file by name. Tests that are not chosen are listed in
 // `leftOut`, so that a quick pass is not taken for a complete one.
-import { build } from "esbuild";
+import { build, stop } from "esbuild";
 import { execFileSync } from "node:child_process";
 import { existsSync, readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
@@ -104,6 +104,7 @@ async function importersOf(tests) {
     packages: "external",
     logLevel: "silent",
   });
+  await stop(); // its process would count as left behind by the run
   const found = new Map();
   for (const [file, { imports }] of Object.entries(metafile.inputs))
     for (const { path: imported } of imports) found.set(imported, [...(found.get(imported) ?? []), file]);

@@ -13,7 +13,7 @@ import { HEADER, READY_FOR_QUERY } from "../wasm/messages.ts";
 import { Calls } from "./calls.ts";
 import { configured } from "./configured.ts";
 
-/** A connection that has logged in, now owned by the caller. */
+/** A connection that has logged in, now owned by the caller. @internal */
 export interface Handover {
   /** Reads what the server sends after the ReadyForQuery that ended the login. */
   readonly socket: Socket;
@@ -28,7 +28,7 @@ export interface Handover {
   cancel(): Promise<void>;
 }
 
-/** Options of {@link logIn}. */
+/** Options of {@link logIn}. @internal */
 export interface LogInOptions extends Options {
   /** `database` or `true`: the session accepts replication commands, which the driver's own calls cannot use. */
   replication?: string | undefined;
@@ -43,6 +43,8 @@ export interface LogInOptions extends Options {
  *
  * @example
  * const { socket, parameters } = await logIn("postgres://app@db/app", { replication: "database" });
+ *
+ * @internal For `pgz-edge/changes` and `pgz-edge/pg`.
  */
 export async function logIn(
   input: ConnectInput | Calls,

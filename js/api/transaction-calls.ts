@@ -7,7 +7,7 @@ import { Calls } from "./calls.ts";
 import { Scope } from "./scope.ts";
 import { checkWork, type Transaction, type TransactionOptions } from "./transaction.ts";
 
-/** The calls that a client, a pool, a lease and a cluster share. */
+/** The calls that a client, a pool, a lease and a cluster share. @internal */
 export abstract class TransactionCalls extends Calls {
   /** `sessionOf`: given the connection's session, the session to run it on. @internal */
   protected abstract begin<T>(

@@ -82,7 +82,7 @@ type Outcome =
   | Failure;
 
 const WHOLE: Outcome = { is: "whole" };
-/** Errors of the driver's own statements in front of the caller's. They cannot contain text of a caller. */
+/** Errors of the driver's own statements in front of the caller's. They cannot contain text of a caller. @internal */
 export const ofPreludes = new WeakSet<PgzError>();
 
 /** Used for failures that the driver itself raises: no code asks how far the statement had got. */

@@ -49,6 +49,12 @@ test("the navigation leads to every page of docs/, and each has its HTML", () =>
   expect(navigation().map(({ text }) => text)).toContain("Decisions");
 });
 
+test("the reference leaves out what only the package's own entries use", () => {
+  const own = names.filter((name) => name.startsWith("reference/pgz-edge/"));
+  expect(own.length).toBeGreaterThan(10);
+  expect(own.filter((name) => /\b(ofPreludes|TransactionCalls|logIn)\b/.test(name))).toEqual([]);
+});
+
 test("the reference has a page for what the driver's first calls are", () => {
   for (const name of ["classes/Client", "classes/Pool", "functions/createClient", "interfaces/Options"])
     expect(names).toContain(`reference/pgz-edge/${name}.html`);

@@ -56,6 +56,7 @@ const ADVICE: Readonly<Record<string, string>> = {
 const IN_A_SHELL: readonly (readonly [RegExp, string])[] = [
   [/simple\(\)/, "Pass one statement: psql -f runs a file of several."],
   [/sql\.in\(/, "A list is one value: write = any($1), and pass it as {1,2,3}."],
+  [/dot is part of a quoted name/, 'A dot is part of a quoted name: write "schema"."table".'],
   [/sql\.identifier\(/, "A value cannot be a name: write tables and columns into the SQL itself."],
 ];
 

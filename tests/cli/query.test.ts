@@ -78,6 +78,7 @@ test.each([
   ["a COPY", "copy (select 1) to stdout", "copy-out runs a COPY … TO STDOUT, copy-in a COPY … FROM STDIN."],
   ["a list", "select 1 where 1 in $1", "A list is one value: write = any($1), and pass it as {1,2,3}."],
   ["a name", "select * from $1", "A value cannot be a name: write tables and columns into the SQL itself."],
+  ["a dot in a name", 'select * from "public.none"', 'A dot is part of a quoted name: write "schema"."table".'],
   ["a type", "select $1", undefined],
   ["SET", "set work_mem = $1", "SET takes no parameters: select set_config('name', $1, false)."],
 ])("what to use instead, by no names of JavaScript: %s", async (_, text, advice) => {

@@ -75,8 +75,8 @@ export class Connection {
    * Object.
    */
   staysRead = false;
-  /** The owners of the operations that were in flight when the connection ended, also of abandoned ones. */
-  unanswered: readonly (Owner | undefined)[] = [];
+  /** The operations that were in flight when the connection ended, also abandoned ones. */
+  unanswered: readonly Operation[] = [];
   /** A caller has been told that the connection is lost, and with it the transaction that was open. */
   lossIsReported = false;
   /** When the server will end the session, according to the source of the password. */
@@ -338,8 +338,8 @@ export class Connection {
     this.#outbox.close();
     this.core.free(error);
     void this.#link.socket.close();
-    this.unanswered = this.#inflight.map(({ owner }) => owner);
-    for (const operation of this.#inflight.splice(0)) operation.end(operation === this.startup ? error : afterLogin);
+    this.unanswered = this.#inflight.splice(0);
+    for (const operation of this.unanswered) operation.end(operation === this.startup ? error : afterLogin);
     for (const listener of this.#closeListeners) listener(error);
   }
 

@@ -5,7 +5,7 @@
 // transaction they follow BEGIN, once; outside a transaction they are in front of every flight. Knows the order of
 // BEGIN, settings, flights and ROLLBACK. Must not know who wants the transaction, nor what runs in it.
 import type { Connection } from "../connection/connection.ts";
-import type { Operation, Owner } from "../connection/operation.ts";
+import type { Operation } from "../connection/operation.ts";
 import { connectionLost } from "../sockets/contract.ts";
 import { encoder } from "../util/bytes.ts";
 import type { PgzError } from "../util/errors.ts";
@@ -53,8 +53,8 @@ function mayKeep(texts: readonly string[]): boolean {
 export const mayBegin = (text: string): boolean => firstWords(text).some((word) => /^(begin|start)$/.test(word));
 
 /** The texts of the call that an operation belongs to. */
-function textsOf({ subject }: Owner): readonly string[] {
-  const { text = "", texts = [text] } = subject ?? {};
+function textsOf({ owner }: Operation): readonly string[] {
+  const { text = "", texts = [text] } = owner?.subject ?? {};
   return texts;
 }
 
@@ -122,14 +122,14 @@ export class TransactionBlock {
     if (this.place !== "inside") return undefined;
     const { closed, unanswered } = this.#connection;
     if (closed?.hasNoEffect) return "rolled back"; // the server had not begun what was in flight
-    const mayBeKept = unanswered.some((owner) => !owner) || mayKeep(unanswered.flatMap((owner) => textsOf(owner!)));
-    return mayBeKept ? "unknown" : "rolled back";
+    const isEnding = unanswered.some(({ owner, carriesEnd }) => carriesEnd || !owner);
+    return isEnding || mayKeep(unanswered.flatMap(textsOf)) ? "unknown" : "rolled back";
   }
 
   /** Whether the calls that wait may belong to a transaction that was lost with the connection, or to a lost BEGIN. */
   get waitingAreLost(): boolean {
     return (
-      this.place === "inside" || this.#connection.unanswered.some((owner) => owner && textsOf(owner).some(mayBegin))
+      this.place === "inside" || this.#connection.unanswered.some((operation) => textsOf(operation).some(mayBegin))
     );
   }
 

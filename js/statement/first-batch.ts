@@ -124,6 +124,7 @@ export class FirstBatch<Row> {
     const { connection, statements } = this.#session;
     const sent = this.#items.map((item, at) => this.#send(item, at));
     const ending = call.operate(connection, commit);
+    ending.carriesEnd = true;
     call.whenOver(() => sent.forEach(({ operation }) => connection.abandon(operation)));
     const outcomes = await Promise.allSettled(sent.map(({ ended }) => ended));
     await ending.done.catch((lost: unknown) => {

@@ -130,6 +130,12 @@ test("after a pooler refused a batch's BEGIN, the next batch is described, and s
   await nextRunsFirst(session);
 });
 
+test("a connection lost before the answer to a batch's COMMIT: nobody knows whether it is stored", async () => {
+  const { call, session } = await sent(undefined, first());
+  session.peer.end();
+  await expect(call).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: false, transaction: "unknown" });
+});
+
 test("a connection lost during a batch does not count against a server where a batch has succeeded", async () => {
   const before = client.batch(["select a", "select b"]);
   const session = await letIn();

@@ -89,6 +89,6 @@ export type { Prepared } from "./api/prepared.ts";
 export type { Scope } from "./api/scope.ts";
 export type { ScopeOptions } from "./session/scope-settings.ts";
 export type { Query, QueryInput, Sql } from "./statement/sql.ts";
-export type { Parameter, SqlValue, Takes } from "./values/parameter-types.ts";
+export type { Parameter, SqlRow, SqlValue, Takes } from "./values/parameter-types.ts";
 export type { JsonText } from "./util/json.ts";
 export type { Isolation, Transaction, TransactionOptions } from "./api/transaction.ts";

@@ -163,6 +163,8 @@ export const sql: Sql = Object.assign(tag, {
   identifier: (...names: string[]): Query => new Fragment([names.map(quoted).join(".") || quoted("")], []),
   join: (parts: readonly unknown[], separator = COMMA): Query => {
     if (!Array.isArray(parts)) throw new UsageError("INVALID_QUERY", "sql.join needs an array of fragments or values.");
+    if (!(separator instanceof Fragment))
+      throw new UsageError("INVALID_QUERY", "The separator of sql.join is a fragment, such as sql` and `.");
     const all = parts.flatMap((part, index) => (index ? [separator, part] : [part]));
     return new Fragment(Array<string>(all.length + 1).fill(""), all);
   },
@@ -178,6 +180,11 @@ export const sql: Sql = Object.assign(tag, {
   values(given: object, ...columns: string[]): Query {
     const rows = Array.isArray(given) || typeof given !== "object" ? some(given as readonly object[]) : [given];
     const [first] = rows;
+    if (Array.isArray(first) && columns.length)
+      throw new UsageError(
+        "INVALID_QUERY",
+        "Rows that are arrays have no columns to choose: write the names in front, as in insert into t (a, b).",
+      );
     const names = Array.isArray(first) ? undefined : columnsOf(first!, columns, ROWS);
     const width = names?.length ?? (first as unknown[]).length;
     const head = `${names ? `(${names.map(quoted).join(", ")}) ` : ""}values (`;

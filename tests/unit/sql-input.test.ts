@@ -57,6 +57,8 @@ test("the error for an undefined value after a very long word quotes its end", (
 test("input that the helpers cannot make SQL of is refused with an explanation", () => {
   const cases: [() => unknown, RegExp][] = [
     [() => sql.join("ab" as never), /^INVALID_QUERY: sql\.join needs an array/],
+    [() => sql.join([1], " and " as never), /^INVALID_QUERY: The separator of sql\.join is a fragment/],
+    [() => sql.values([[1, 2]], ...(["b", "a"] as never[])), /^INVALID_QUERY: Rows that are arrays have no columns/],
     [() => sql.join({ length: 1 } as never), /^INVALID_QUERY: sql\.join needs an array/],
     [() => sql.in({ length: 1 } as never), /^INVALID_QUERY: A list of values must be an array/],
     [() => sql.set(5 as never), /^INVALID_QUERY: sql\.set needs an object/],

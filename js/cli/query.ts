@@ -73,7 +73,8 @@ async function run(task: Task): Promise<void> {
     ...(options["no-header"] === true && { header: false }),
   };
   try {
-    await withClient(task, {}, async (client) => {
+    // A statement runs once. Described first, it does not run before it is known whether its rows can be read.
+    await withClient(task, { firstRun: "describe" }, async (client) => {
       const to = await destination(options["output"] as string | undefined, signal);
       const arrays = format === "csv" ? await arraysOf(client, text) : undefined;
       await pour(async function* () {

@@ -67,6 +67,13 @@ test("certificates come from --ca, --cert and --key, or from libpq's variables",
   expect(strangers).toMatchObject({ code: 2, err: expect.stringMatching(/key/) as string });
 });
 
+test("a record is described before the statement runs, so nothing has run if its rows cannot be read", async () => {
+  expect(await cli.run(["query", "select x from (values (1, 'a')) x"])).toMatchObject({
+    code: 0,
+    out: '{"x":{"f1":1,"f2":"a"}}\n',
+  });
+});
+
 test("several statements are refused with advice that a shell user can follow", async () => {
   const { code, err } = await cli.run(["query", "select 1; select 2"]);
   expect(code).toBe(1);

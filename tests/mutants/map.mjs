@@ -12,11 +12,12 @@
 // half of them. Two changes of one file are never made at once.
 //
 // By hand, on an idle machine. Changes of Rust need cargo-mutants: `cargo install --locked cargo-mutants`. Everything
-// is kept in .cache/map/<seed>, beside the copy.
+// is kept in .cache/map/<seed>, beside the copy. A run that was begun on another machine goes on from what
+// tests/mutants/maps/<seed> has of it, with the code of its commit.
 //
 // Knows folders and suites as tests/run.mjs takes them. Must not know what a test does.
 import { spawnSync } from "node:child_process";
-import { appendFileSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { appendFileSync, cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 import { nodeBinary } from "../../scripts/node/index.mjs";
@@ -36,6 +37,7 @@ const OF_RUST = Math.round(CHANGES / 4);
 const TOGETHER = 12;
 
 const home = path.join(root, ".cache/map", String(SEED));
+const begun = path.join(root, "tests/mutants/maps", String(SEED));
 const tree = path.join(home, "tree");
 const known = path.join(home, "known.jsonl");
 
@@ -75,6 +77,7 @@ if (process.argv[2] === "table") printTable(readKnown());
 else await map();
 
 async function map() {
+  if (existsSync(begun) && !existsSync(home)) cpSync(begun, home, { recursive: true });
   installStryker();
   const changes = await drawn();
   makeTree();
@@ -132,6 +135,9 @@ function git(...parameters) {
 function makeTree() {
   if (existsSync(tree)) return;
   git("clone", "--quiet", "--shared", root, tree);
+  const commit = path.join(home, "commit");
+  if (existsSync(commit)) git("-C", tree, "checkout", "--quiet", readFileSync(commit, "utf8").trim());
+  else writeFileSync(commit, git("rev-parse", "HEAD"));
   mkdirSync(path.join(tree, ".cache"));
   const packages = ["", "scripts/tests/", "scripts/docs/", "scripts/node/", "tests/mutants/"].map(
     (folder) => `${folder}node_modules`,

@@ -18,7 +18,16 @@ import type { Session } from "../session/session.ts";
 import { commit, simpleQuery } from "../session/transaction-block.ts";
 import { attemptsOf, conflictIn, pauseAfter } from "../statement/attempts.ts";
 import type { RowInput } from "../statement/sql.ts";
-import { AbortError, isFatal, MAY_HAVE_RUN, PgzError, PostgresError, rolledBack, UsageError } from "../util/errors.ts";
+import {
+  AbortError,
+  isFatal,
+  leavesOutcomeOpen,
+  MAY_HAVE_RUN,
+  PgzError,
+  PostgresError,
+  rolledBack,
+  UsageError,
+} from "../util/errors.ts";
 import type { QueryOptions, QueryResult } from "./options.ts";
 import { wireUseOf } from "./queries.ts";
 import type { Body } from "./turn-queue.ts";
@@ -408,8 +417,8 @@ export class Transaction extends Calls {
   }
 
   /**
-   * Whether something of it may be stored: COMMIT left with `last` and the server has not said that it rolled back, or
-   * SQL of the callback has ended the transaction. @internal
+   * Whether something of it may be stored: COMMIT was sent and the server has not said that it rolled back, or SQL of
+   * the callback has ended the transaction. @internal
    */
   get mayBeStored(): boolean {
     if (this.#session.transaction.wasEndedInSql) return true;
@@ -552,15 +561,14 @@ function isCommit(command: string): boolean {
 /** The outcome of a transaction, as far as the server has said. After FATAL, a pooler's too, COMMIT may have run. */
 function outcomeOf({ command, ended, error }: Operation): PgzError["transaction"] {
   if (ended && command) return isCommit(command) ? "committed" : "rolled back";
-  const isRefused = error instanceof PostgresError && !isFatal(error);
+  const isRefused = error instanceof PostgresError && !isFatal(error) && !leavesOutcomeOpen(error);
   return ended && isRefused ? "rolled back" : "unknown";
 }
 
 /** The error of a call of a transaction that was lost before, and had ended with `reason`. */
 function lostWith(cause: PgzError, reason: unknown): PgzError {
   const outcome = reason instanceof PgzError ? reason.transaction : undefined;
-  const what =
-    outcome === "unknown" ? "a part of this transaction may be stored" : "the server rolls back this transaction";
+  const what = outcome === "rolled back" ? "the server rolls back this transaction" : "this transaction ended with it";
   return Object.assign(connectionLost(what, { cause }), outcome && { transaction: outcome });
 }
 

@@ -119,11 +119,13 @@ export class TransactionBlock {
    */
   get outcomeOfLoss(): PgzError["transaction"] {
     if (this.wasEndedInSql) return "unknown";
-    if (this.place !== "inside") return undefined;
+    const isInside = this.place === "inside";
     const { closed, unanswered } = this.#connection;
-    if (closed?.hasNoEffect) return "rolled back"; // the server had not begun what was in flight
-    const isEnding = unanswered.some(({ owner, carriesEnd }) => carriesEnd || !owner);
-    return isEnding || mayKeep(unanswered.flatMap(textsOf)) ? "unknown" : "rolled back";
+    if (closed?.hasNoEffect) return isInside ? "rolled back" : undefined; // the server had not begun what was in flight
+    if (unanswered.some(({ carriesEnd }) => carriesEnd)) return "unknown";
+    if (!isInside) return undefined;
+    const hasOwn = unanswered.some(({ owner }) => !owner);
+    return hasOwn || mayKeep(unanswered.flatMap(textsOf)) ? "unknown" : "rolled back";
   }
 
   /** Whether the calls that wait may belong to a transaction that was lost with the connection, or to a lost BEGIN. */

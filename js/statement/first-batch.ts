@@ -16,7 +16,7 @@ import { isOdd, noteLoss, noteOddResponse, noteSuccess } from "../session/odd-se
 import type { Session } from "../session/session.ts";
 import type { BoundStatement } from "../session/statements.ts";
 import { commit, type TransactionBlock } from "../session/transaction-block.ts";
-import { rolledBack, type PgzError } from "../util/errors.ts";
+import { leavesOutcomeOpen, rolledBack, type PgzError } from "../util/errors.ts";
 import { encodeParameters } from "../values/parameters.ts";
 import { joined } from "../util/bytes.ts";
 import { ROWS_COLUMNS, ROWS_FORMAT, ROWS_NONE, type Column } from "../wasm/boundary.ts";
@@ -153,6 +153,7 @@ export class FirstBatch<Row> {
       else statements.noteFailureInFront(failedPartOf(failed.operation), error);
       return new OutdatedAttempt(error);
     }
+    if (leavesOutcomeOpen(error)) throw Object.assign(error, { transaction: "unknown", batch: NOTHING_KNOWN });
     throw failedAt(error, index, sent.length, !isUndone);
   }
 
@@ -216,6 +217,8 @@ export class FirstBatch<Row> {
 function failedPartOf({ outcome }: Operation): Reached["failedPart"] {
   return outcome.is === "failed" ? outcome.failedPart : undefined;
 }
+
+const NOTHING_KNOWN = { index: undefined, rolledBack: [], skipped: [] };
 
 /**
  * Adds to the error which other items were rolled back or skipped, or that the batch had already committed. `at`: -1 if

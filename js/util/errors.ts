@@ -471,6 +471,11 @@ export function isFatal({ severity = "" }: ErrorFields): boolean {
   return /^(FATAL|PANIC)$/.test(severity);
 }
 
+/** Whether the error of a COMMIT leaves open what became of the transaction, as CockroachDB's 40003 does. */
+export function leavesOutcomeOpen({ code }: Pick<PgzError, "code">): boolean {
+  return code === "40003" || code === "08007";
+}
+
 /** The error if COMMIT rolled back. */
 export function rolledBack(): PgzError {
   return new PgzError(

@@ -130,10 +130,19 @@ test("after a pooler refused a batch's BEGIN, the next batch is described, and s
   await nextRunsFirst(session);
 });
 
-test("a connection lost before the answer to a batch's COMMIT: nobody knows whether it is stored", async () => {
-  const { call, session } = await sent(undefined, first());
+test.each([
+  ["the first item's", []],
+  ["COMMIT's", [first()]],
+])("a batch whose connection is lost before %s answer does not say that it was rolled back", async (_, messages) => {
+  const { call, session } = await sent(undefined, ...messages);
   session.peer.end();
   await expect(call).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: false, transaction: "unknown" });
+});
+
+test("an error of a batch's COMMIT that leaves the outcome open says of no item that it was rolled back", async () => {
+  const { call } = await sent(undefined, first(), firstItem("2"), errorWithoutV("40003"), wire.readyForQuery());
+  const batch = { rolledBack: [], skipped: [] };
+  await expect(call).rejects.toMatchObject({ code: "40003", transaction: "unknown", batch });
 });
 
 test("a connection lost during a batch does not count against a server where a batch has succeeded", async () => {

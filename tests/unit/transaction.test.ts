@@ -112,6 +112,13 @@ test("a refused COMMIT is the call's error, and nothing is left to roll back", a
   expect(await isPending(texts(session))).toBe(true);
 });
 
+test("an error of COMMIT that leaves the outcome open says so, and may not be repeated", async () => {
+  const { session, call } = await running(() => "returned");
+  await texts(session);
+  session.send(errorAndReady("40003"));
+  expect(await failure(call)).toMatchObject({ code: "40003", transaction: "unknown", retryable: false });
+});
+
 test("a conflict with a lost ROLLBACK is the error, and is not retried", async () => {
   const onRetry = vi.fn();
   newClient({ prepare: "unnamed", observer: { onRetry } });

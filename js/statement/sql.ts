@@ -163,7 +163,7 @@ export const sql: Sql = Object.assign(tag, {
   identifier: (...names: string[]): Query => new Fragment([names.map(quoted).join(".") || quoted("")], []),
   join: (parts: readonly unknown[], separator = COMMA): Query => {
     if (!Array.isArray(parts)) throw new UsageError("INVALID_QUERY", "sql.join needs an array of fragments or values.");
-    if (!(separator instanceof Fragment))
+    if (!partsOf(separator))
       throw new UsageError("INVALID_QUERY", "The separator of sql.join is a fragment, such as sql` and `.");
     const all = parts.flatMap((part, index) => (index ? [separator, part] : [part]));
     return new Fragment(Array<string>(all.length + 1).fill(""), all);

@@ -138,6 +138,7 @@ test("fragments of another copy of the package compose", async () => {
   const copy = await import("../../js/statement/sql.ts");
   expect(copy.sql).not.toBe(sql);
   expect(sql`select ${copy.sql`${1} + ${2}`}`).toMatchObject({ text: "select $1 + $2", values: [1, 2] });
+  expect(sql.join([1, 2], copy.sql` and `)).toMatchObject({ text: "$1 and $2" });
   const foreign = copy.sql`select ${1}`;
   expect(toQuery(foreign)).toBe(foreign);
   expect(foreign).toMatchObject({ text: "select $1", values: [1] });

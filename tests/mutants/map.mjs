@@ -145,6 +145,7 @@ function makeTree() {
   for (const name of packages) copy(name, "-al");
   const caches = ["build", "jars", "npm.stamp", "pgbouncer-1.24.1", "prisma", "tls"].map((name) => `.cache/${name}`);
   for (const name of ["pkg", "dist", "target", ...caches]) copy(name, "-a");
+  must(spawnSync(process.execPath, ["scripts/build.mjs"], { cwd: tree, encoding: "utf8" }), "the build");
 }
 
 function copy(name, how) {

@@ -185,7 +185,7 @@ export function runTransaction<T>(
         await pauseAfter(attempt, conflict, connection, call);
       } finally {
         stopListening();
-        call.attached = undefined; // its outcome has been told
+        call.attached = undefined; // the failing call would tell the outcome again, without the block's count
         session.transaction.endCallback();
       }
     }

@@ -73,7 +73,8 @@ async function run(task: Task): Promise<void> {
     ...(options["no-header"] === true && { header: false }),
   };
   try {
-    // A statement runs once. Described first, it does not run before it is known whether its rows can be read.
+    // The next run is a new process, which would not know what a first run has learned: a statement whose rows only its
+    // description makes readable would run, fail, and never succeed.
     await withClient(task, { firstRun: "describe" }, async (client) => {
       const to = await destination(options["output"] as string | undefined, signal);
       const arrays = format === "csv" ? await arraysOf(client, text) : undefined;

@@ -114,8 +114,8 @@ export class TransactionBlock {
   }
 
   /**
-   * What became of the transaction that was open when the connection was lost; `undefined`: none was. The server rolls
-   * back what has not been committed.
+   * What became of the transaction that was open when the connection was lost, or whose COMMIT had been sent;
+   * `undefined`: there was none. The server rolls back what has not been committed.
    */
   get outcomeOfLoss(): PgzError["transaction"] {
     if (this.wasEndedInSql) return "unknown";
@@ -124,7 +124,7 @@ export class TransactionBlock {
     if (closed?.hasNoEffect) return isInside ? "rolled back" : undefined; // the server had not begun what was in flight
     if (unanswered.some(({ carriesEnd }) => carriesEnd)) return "unknown";
     if (!isInside) return undefined;
-    const hasOwn = unanswered.some(({ owner }) => !owner);
+    const hasOwn = unanswered.some(({ owner }) => !owner); // such as a cursor's COMMIT
     return hasOwn || mayKeep(unanswered.flatMap(textsOf)) ? "unknown" : "rolled back";
   }
 

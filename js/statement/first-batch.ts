@@ -153,7 +153,8 @@ export class FirstBatch<Row> {
       else statements.noteFailureInFront(failedPartOf(failed.operation), error);
       return new OutdatedAttempt(error);
     }
-    if (leavesOutcomeOpen(error)) throw Object.assign(error, { transaction: "unknown", batch: NOTHING_KNOWN });
+    if (leavesOutcomeOpen(error))
+      throw Object.assign(error, { transaction: "unknown", batch: { index: undefined, rolledBack: [], skipped: [] } });
     throw failedAt(error, index, sent.length, !isUndone);
   }
 
@@ -217,8 +218,6 @@ export class FirstBatch<Row> {
 function failedPartOf({ outcome }: Operation): Reached["failedPart"] {
   return outcome.is === "failed" ? outcome.failedPart : undefined;
 }
-
-const NOTHING_KNOWN = { index: undefined, rolledBack: [], skipped: [] };
 
 /**
  * Adds to the error which other items were rolled back or skipped, or that the batch had already committed. `at`: -1 if

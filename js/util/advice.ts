@@ -117,6 +117,7 @@ function foreignPlaceholder(text: string, position: string | undefined): string 
 /** The index of a server's position, which is counted in characters from 1. */
 const indexAt = (text: string, position: string): number => [...text].slice(0, Number(position) - 1).join("").length;
 
+/** Returns the word before a position. */
 function wordBefore(text: string, position: string): string {
   const end = indexAt(text, position);
   const reader = new SqlReader(text);

@@ -105,7 +105,7 @@ function matches(pattern: RegExp) {
 function checked(body: unknown, required: readonly string[]): Record<string, SqlValue> {
   if (typeof body !== "object" || body === null || Array.isArray(body))
     throw new Problem(422, "INVALID", "The body is a JSON object.");
-  const order = body as Record<string, SqlValue>; // all that JSON can say is
+  const order = body as Record<string, SqlValue>; // JSON has no other values
   const errors = [
     ...required
       .filter((name) => !Object.hasOwn(order, name))

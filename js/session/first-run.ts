@@ -7,7 +7,9 @@
 // type is not as it must be, the check fails, the server skips the rest, and the statement is described first.
 //
 // The check looks at the types of the columns too. If the catalog must be asked for some of them, the check's failure
-// names them. They are asked for in front of a second flight, so that its rows can be read as they arrive.
+// names them. They are asked for in front of a second flight, so that its rows can be read as they arrive. If one is an
+// anonymous record, the statement is described first. Before PostgreSQL 16 the check cannot see columns, so a statement
+// that may write and may return a record is described first there: what has run must not be refused.
 //
 // The check sets nothing, because settings change what a statement means: `now()::text`, `'1 day'::text`. Knows
 // settings, types and SQL. Must not know how a statement runs.
@@ -15,7 +17,7 @@ import { BoundedMap, BoundedSet } from "../util/bounded.ts";
 import { LONGEST_KNOWN_TYPES, MOST_SERVERS } from "../util/limits.ts";
 import { firstWord, SqlReader } from "../util/sql-reader.ts";
 import { TextCache } from "../util/text-cache.ts";
-import { FIRST_OF_A_DATABASE } from "../values/oid.ts";
+import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY } from "../values/oid.ts";
 import { firstParameters, type TypeRule } from "../values/first-parameters.ts";
 import { newShapeId } from "./shapes.ts";
 
@@ -24,6 +26,21 @@ const PLAIN = new Set(["select", "insert", "update", "delete", "merge", "with", 
 /** A parenthesis after one of these holds several values, which are a record, or a query. */
 const BEFORE_VALUES = new Set(["select", "returning"]);
 const QUERIES = new Set(["select", "with", "values", "table"]);
+
+const WRITES = new Set(["insert", "update", "delete", "merge"]);
+/**
+ * Words before a parenthesis that call no function of the user's: keywords, and the functions of PostgreSQL that most
+ * statements call. Before PostgreSQL 16 a function that is missing here costs a flight, and nothing else.
+ */
+const NO_CALL_OF_USERS = new Set(
+  (
+    "count sum min max avg coalesce nullif greatest least now lower upper length concat round abs date_trunc extract " +
+    "to_char json_agg jsonb_agg array_agg string_agg json_build_object jsonb_build_object row_number rank unnest " +
+    "generate_series current_setting gen_random_uuid random substring trim replace ceil floor to_jsonb cast " +
+    "as from select distinct join lateral where on and or not in exists any all some when then else using over filter " +
+    "by having union intersect except values with limit offset array materialized"
+  ).split(" "),
+);
 
 /** With these a statement changes, while it runs, settings that the text of its own rows depends on. */
 const SETTERS = new Set(["set_config", "pg_settings"]);
@@ -102,24 +119,32 @@ export function isOld(version: string | undefined): boolean {
 }
 
 /**
- * Returns the statement's first run; `undefined`: it must be described first. The check looks at columns only if
- * `columns` is given, and at the server's version only if it is not known yet.
+ * Returns the statement's first run; `undefined`: it must be described first. `columns` is left out if no row is read.
+ * `version`: what the server has reported, if it has.
  */
 export function firstRunOf(
   server: string,
   text: string,
   values: readonly unknown[],
   columns?: ReadColumns,
-  isVersionKnown = false,
+  version?: string,
 ): FirstRun | undefined {
   if ((failures.get(server) ?? 0) >= ENOUGH || records.get(keyOf(server, text))) return undefined;
   if (!isPipelinable(text) || hidesTypes(text)) return undefined;
+  const mayHide = columns !== undefined && !isAtLeast16(version) && mayWriteAndReturnRecord(text);
+  if (mayHide && version !== undefined) return undefined;
   const first = firstParameters(values);
   if (first?.rules.length && (first.rules.length > MOST_RULES || text.length > LONGEST_LOOKED_UP)) return undefined;
   const hasValues = values.length > 0;
   if (!first) return undefined;
-  const isNew = !isVersionKnown && !passed.has(server);
-  return { text, parameters: first.parameters, hasValues, check: checkOf(isNew, first.rules, columns) };
+  const isNew = version === undefined && !passed.has(server);
+  const seen = version === undefined || isAtLeast16(version) ? columns : undefined;
+  return { text, parameters: first.parameters, hasValues, check: checkOf(isNew, first.rules, seen, mayHide) };
+}
+
+/** Whether the server's version is known, and it reports the types of columns. */
+function isAtLeast16(version: string | undefined): boolean {
+  return version !== undefined && parseInt(version) >= 16;
 }
 
 /**
@@ -145,18 +170,60 @@ function hidesTypes(text: string): boolean {
   return false;
 }
 
-/** Whether a check failed for types of the statement, which says nothing about other statements. */
-export function isOfTypes(message: string): boolean {
-  return message.includes(`pgz-edge: ${TYPES}`) || columnTypes(message) !== undefined;
+/**
+ * Whether the statement may write and return an anonymous record that its SQL does not show: the row of a subquery
+ * (`select i from (…) as i`), or what a function of the user's returns, which may write itself. INSERT, UPDATE, DELETE
+ * and MERGE return what follows their RETURNING, where INSERT knows no row but its table's.
+ */
+function mayWriteAndReturnRecord(text: string): boolean {
+  const reader = new SqlReader(text);
+  const first = firstWord(text);
+  let mayWrite = false;
+  let mayReturn = !WRITES.has(first);
+  let isReturning = false;
+  const before = ["", "", ""];
+  for (let kind = reader.next(); kind !== "end"; kind = reader.next()) {
+    const name = kind === "word" || kind === "symbol" ? reader.name : kind;
+    if (kind === "word" && WRITES.has(name)) mayWrite = true;
+    else if (kind === "word" && name === "returning") [isReturning, mayReturn] = [true, first !== "insert"];
+    else if (name === "(") {
+      mayReturn ||= isReturning;
+      mayWrite ||= callsFunction(before);
+    }
+    before.shift();
+    before.push(name);
+  }
+  return mayWrite && mayReturn;
 }
 
-/** Returns the types of the database that must be asked for in front of the statement, if its check failed for them. */
+/**
+ * Whether the parenthesis after these three tokens may begin the arguments of a function of the user's. A name after
+ * `as` or `::` is an alias or a type.
+ */
+function callsFunction([schema, before, name]: readonly string[]): boolean {
+  if (before === ".") return schema !== "pg_catalog";
+  if (name === "name") return true; // in quotes
+  return before !== "as" && before !== ":" && /^[^\W\d]/.test(name!) && !NO_CALL_OF_USERS.has(name!);
+}
+
+/** Whether a check failed for types of the statement, which says nothing about other statements. */
+export function isOfTypes(message: string): boolean {
+  return message.includes(`pgz-edge: ${TYPES}`) || isOfColumns(message);
+}
+
+/** Whether a check failed for the types of the statement's columns. It looks at settings first, so they have passed. */
+export function isOfColumns(message: string): boolean {
+  return COLUMN_TYPES.test(message);
+}
+
+/**
+ * Returns the types of the database that must be asked for in front of the statement, if its check failed for them
+ * alone: the text of an anonymous record does not say what is in it, whatever has been asked.
+ */
 export function columnTypes(message: string): number[] | undefined {
-  const [, list] = COLUMN_TYPES.exec(message) ?? [];
-  return list
-    ?.split(",")
-    .map(Number)
-    .filter((oid) => oid >= FIRST_OF_A_DATABASE);
+  const oids = (COLUMN_TYPES.exec(message)?.[1] ?? "").split(",").map(Number);
+  const own = oids.filter((oid) => oid >= FIRST_OF_A_DATABASE);
+  return own.length === 0 || oids.includes(RECORD) || oids.includes(RECORD_ARRAY) ? undefined : own;
 }
 
 const COLUMN_TYPES = new RegExp(`pgz-edge: ${COLUMNS} \\{([0-9,]+)\\}`);
@@ -199,14 +266,20 @@ const records = new TextCache<true>(1_000, 1 << 20);
  * Builds the check. Each row that is left has a reason why the statement cannot run like this. A reason is not a
  * number, so the cast fails, and the server's log has the reason. `isNew`: the check looks at the server's version too.
  */
-function checkOf(isNew: boolean, rules: readonly TypeRule[], columns?: ReadColumns): Check {
+function checkOf(
+  isNew: boolean,
+  rules: readonly TypeRule[],
+  columns: ReadColumns | undefined,
+  mayHide: boolean,
+): Check {
   const settings = (isNew ? [VERSION, ...SETTINGS] : SETTINGS).map((name) => `pg_catalog.current_setting('${name}')`);
   const good = ` ${isNew ? GOOD_VERSION : ""}${GOOD_SETTINGS}`;
   const reasons = [`select pg_catalog.concat('settings ',${settings.join()}) why`];
   if (columns) reasons.push(columnsToAskFor(columns, isNew ? 0 : LONGEST_KNOWN_TYPES));
   if (rules.length) reasons.push(otherTypes(rules));
-  const bad = `(${reasons.join(" union all ")})bad where why operator(pg_catalog.!~)'${good}'`;
-  const sql = `select pg_catalog.concat('pgz-edge: ',why)::int from ${bad}`;
+  if (mayHide) reasons.push(BEFORE_16);
+  const bad = `(${reasons.join(" union all ")})b where why operator(pg_catalog.!~)'${good}'`;
+  const sql = `select pg_catalog.concat('pgz-edge: ',why)::int from${bad}`;
   return { id: idOf(sql), sql, looksAtTypes: rules.length > 0 };
 }
 
@@ -217,29 +290,26 @@ function idOf(sql: string): number {
 
 const ids = new TextCache<number>(100, 64 << 10);
 
-/**
- * Whether the check may ask a server of this version for the types of columns, which PostgreSQL reports since version
- * 16. Planning that question is most of what a check costs.
- */
-export function tellsColumns(version: string | undefined): boolean {
-  return version === undefined || parseInt(version) >= 16;
-}
+/** The reason of a server that does not report the types of columns, for a statement that may return a record. */
+const BEFORE_16 =
+  `select '${TYPES}' where pg_catalog.current_setting('${VERSION}')::pg_catalog.int4 ` + "operator(pg_catalog.<)160000";
 
 /**
  * A server before PostgreSQL 16 does not report the types of columns: the name `result_types` then means the null of
  * the subquery around it, and there is nothing to ask for. The statement is found as the one that this transaction has
- * prepared, because a pooler may change its name. A domain's column has the type below the domain.
+ * prepared, because a pooler may change its name. A domain's column has the type below the domain. Records are
+ * pseudo-types, as few other columns are.
  */
 function columnsToAskFor({ known, askedTypes, anySize }: ReadColumns, longest: number): string {
   const list = listed(known, askedTypes, longest);
   return (
-    `select pg_catalog.concat('${COLUMNS} ',t::pg_catalog.oid[]) from (select null::pg_catalog.oid[] result_types)o,` +
-    "lateral(select result_types from pg_catalog.pg_prepared_statements " +
-    "where prepare_time operator(pg_catalog.>=)current_timestamp)s(t)," +
-    `pg_catalog.pg_type where oid operator(pg_catalog.=)any(t)${anySize ? "" : " and typlen operator(pg_catalog.<)0"}` +
-    " and least(oid,case when typtype operator(pg_catalog.=)'d'then typbasetype end)" +
-    `operator(pg_catalog.>=)${FIRST_OF_A_DATABASE}` +
-    (list && ` and oid operator(pg_catalog.<>)all('{${list}}'::pg_catalog.oid[])`)
+    `select pg_catalog.concat('${COLUMNS} ',t::pg_catalog.oid[])from(select null::pg_catalog.oid[] result_types)o,` +
+    "lateral(select result_types t from pg_catalog.pg_prepared_statements " +
+    "where prepare_time operator(pg_catalog.>=)current_timestamp)s," +
+    `pg_catalog.pg_type where oid operator(pg_catalog.=)any(t)${anySize ? "" : "and typlen operator(pg_catalog.<)0"}` +
+    " and(case when typtype operator(pg_catalog.=)'d'then typbasetype else oid end " +
+    `operator(pg_catalog.>=)${FIRST_OF_A_DATABASE} or typtype operator(pg_catalog.=)'p')` +
+    (list && `and oid operator(pg_catalog.<>)all('{${list}}')`)
   );
 }
 

@@ -22,12 +22,11 @@ import { learnTypes } from "./catalog-questions.ts";
 import {
   checkFailed,
   checkPassed,
-  columnTypes,
   describeFirst,
   firstRunOf,
+  isOfColumns,
   isOfTypes,
   isOld,
-  tellsColumns,
   type Check,
   type FirstRun,
 } from "./first-run.ts";
@@ -209,11 +208,8 @@ export class Statements {
     const version = parameters.get("server_version");
     if (this.#describesFirst || isOld(version) || isOdd(config, "statement")) return undefined;
     const known = this.#catalog.readable();
-    const columns =
-      form === ROWS_NONE || !tellsColumns(version)
-        ? undefined
-        : { known, askedTypes, anySize: policy?.parsers !== undefined };
-    return firstRunOf(this.#server, text, values, columns, version !== undefined);
+    const columns = form === ROWS_NONE ? undefined : { known, askedTypes, anySize: policy?.parsers !== undefined };
+    return firstRunOf(this.#server, text, values, columns, version);
   }
 
   /** Notes a failure in front of a first run's statement: of Close, or of the check. */
@@ -234,8 +230,7 @@ export class Statements {
   }
 
   #checkFailed(message: string): void {
-    // The check looks at settings before it looks at columns, so the settings have passed.
-    if (columnTypes(message)) this.checkPassed();
+    if (isOfColumns(message)) this.checkPassed();
     if (isOfTypes(message) || this.#describesFirst) return;
     this.#describesFirst = true;
     checkFailed(this.#server);

@@ -168,13 +168,13 @@ export class FirstExecution {
     this.#learned = learned;
     const { connection, statements } = this.#session;
     if (!this.#isOdd) statements.checkPassed();
-    const record = learned.columns.find(isRecord);
+    const wantsRows = this.#request.form !== ROWS_NONE;
+    const record = wantsRows && learned.columns.find(isRecord);
     if (record) {
       statements.describeFirst(this.#run.text);
       return this.#refuse(() => recordAsText(record));
     }
     const shape = (this.#shape = statements.learnedNow(this.#run.text, learned, this.#id));
-    const wantsRows = this.#request.form !== ROWS_NONE;
     // The text of a composite does not say what it is made of, and that may have changed since the catalog was asked.
     const mayBeOld = shape?.types.some((type) => isComposite(type) && !this.#typesInFront?.include(type));
     if (shape && !(wantsRows && mayBeOld)) return connection.tell((handle) => statements.define(handle, shape.types));

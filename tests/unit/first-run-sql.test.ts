@@ -5,10 +5,10 @@ import {
   columnTypes,
   describeFirst,
   firstRunOf,
+  isOfColumns,
   isOfTypes,
   isOld,
   isPipelinable,
-  tellsColumns,
   type ReadColumns,
 } from "../../js/session/first-run.ts";
 import { MOST_SERVERS } from "../../js/util/limits.ts";
@@ -21,7 +21,7 @@ async function newIsolate() {
 
 const COLUMNS: ReadColumns = { known: [], askedTypes: [], anySize: false };
 const checkOf = (values: readonly unknown[], columns?: ReadColumns, isVersionKnown = true) =>
-  firstRunOf("server", "select n", values, columns, isVersionKnown)!.check;
+  firstRunOf("server", "select n", values, columns, isVersionKnown ? "18.0" : undefined)!.check;
 const sqlOf = (...given: Parameters<typeof checkOf>) => checkOf(...given).sql;
 
 // -- statements ------------------------------------------------------------------------------------------------------
@@ -111,12 +111,56 @@ test("a statement marked to be described first is so on its server only, and no 
   expect(firstRunOf("server", "select record_likes", [])).toBeDefined();
 });
 
+// -- records before PostgreSQL 16 -------------------------------------------------------------------------------------
+
+test.each([
+  "select a, (b) from t join u using (id) where a in (1, 2) and exists (select from t)",
+  "select count(*), coalesce(sum(a), 0)::numeric(10, 2), cast(b as varchar(3)) from t as x (a, b) group by (c)",
+  "with a as (select 1) select * from a",
+  "select pg_catalog.pg_notify($1, $2)",
+  "insert into t (a, b) values (f(1), 2)",
+  "insert into t (a, b) select f(x) from u returning id, t.*",
+  "update t set a = f(b) where (c)",
+  "delete from t using (select 1) u",
+  "merge into t using u on (t.a = u.a) when matched then delete",
+  "select 'insert', \"update\" -- delete\n from t",
+])("on 15 this may run first, because it writes nothing or returns no record: %s", (text) => {
+  const run = firstRunOf("server", text, [], COLUMNS, undefined)!;
+  expect(run.check.sql).not.toContain("160000");
+  expect(firstRunOf("server", text, [], COLUMNS, "15.2")).toBeDefined();
+});
+
+test.each([
+  "with i as (insert into t values (1) returning a) select i from i",
+  "update t set a = 1 from (select 1) s returning s",
+  "delete from t using u returning u",
+  "insert into t values (1) returning (select s from (select 1) s)",
+  "insert into t values (1) returning id, f(id)",
+  "insert into t with d as (delete from u returning (a)) select * from d",
+  "select f(1)",
+  "select schema.count(1)",
+  'select "f"(1)',
+  "select * from g(1) as x",
+  "values (f(1))",
+])("on 15 this is described first, and 16 or later runs it first: %s", (text) => {
+  expect(firstRunOf("server", text, [], COLUMNS, "15.2")).toBeUndefined();
+  // An early query does not know the version, so the check looks at it.
+  expect(firstRunOf("server", text, [], COLUMNS, undefined)!.check.sql).toContain(
+    "current_setting('server_version_num')::pg_catalog.int4 operator(pg_catalog.<)160000",
+  );
+  expect(firstRunOf("server", text, [], COLUMNS, "16.0")!.check.sql).not.toContain("160000");
+  // Where no row is read, a record does not matter.
+  expect(firstRunOf("server", text, [], undefined, "15.2")!.check.sql).not.toContain("160000");
+});
+
 // -- what the check looks at -----------------------------------------------------------------------------------------
 
 test("the check always looks at settings, and at the version only while it is unknown", async () => {
   const isolate = await newIsolate();
   const looksAtVersion = (isVersionKnown: boolean) =>
-    isolate.firstRunOf("s", "select 1", [], undefined, isVersionKnown)!.check.sql.includes("server_version_num");
+    isolate
+      .firstRunOf("s", "select 1", [], undefined, isVersionKnown ? "18.0" : undefined)!
+      .check.sql.includes("server_version_num");
   expect([looksAtVersion(false), looksAtVersion(true)]).toEqual([true, false]);
   for (const setting of ["extra_float_digits", "DateStyle", "IntervalStyle"])
     expect(sqlOf([])).toContain(`current_setting('${setting}')`);
@@ -154,7 +198,10 @@ test.each([
 test("types of the database's columns are looked at, and without a parser only those without a fixed size", () => {
   expect(sqlOf([])).not.toContain("result_types");
   expect(sqlOf([], COLUMNS)).toContain("result_types");
-  expect(sqlOf([], COLUMNS)).toContain("end)operator(pg_catalog.>=)10000");
+  // Records are among them, because their text does not say what they hold.
+  expect(sqlOf([], COLUMNS)).toContain(
+    "else oid end operator(pg_catalog.>=)10000 or typtype operator(pg_catalog.=)'p')",
+  );
   expect(
     [sqlOf([], COLUMNS), sqlOf([], { ...COLUMNS, anySize: true })].map((sql) =>
       sql.includes("typlen operator(pg_catalog.<)0"),
@@ -178,14 +225,14 @@ test("the check leaves out types that were looked up, and as many cached types a
   expect(excepted({ known: [20_001], askedTypes: [20_002] }, false)).toBe("20002");
 });
 
-test("the check grows by at most 480 bytes for the types of columns, even if many are known", () => {
+test("the check grows by at most 484 bytes for the types of columns, even if many are known", () => {
   // The size of the check that looks at settings alone.
   const settings = 352;
   const known = Array.from({ length: 100 }, (_, at) => 4_000_000_000 + at);
   const lengthOf = (known: number[], isVersionKnown: boolean) =>
     sqlOf([], { ...COLUMNS, known }, isVersionKnown).length;
   for (const isVersionKnown of [false, true])
-    for (const types of [[], known]) expect(lengthOf(types, isVersionKnown)).toBeLessThanOrEqual(settings + 480);
+    for (const types of [[], known]) expect(lengthOf(types, isVersionKnown)).toBeLessThanOrEqual(settings + 484);
   expect(lengthOf(known, true)).toBeGreaterThan(lengthOf([], true));
   expect(sqlOf([]).length).toBeLessThan(settings);
 });
@@ -226,12 +273,23 @@ test("the check has one id per text, by which a connection recognizes it", () =>
 test.each([
   ['invalid input syntax for type integer: "pgz-edge: types"', true, undefined],
   ['invalid input syntax for type integer: "pgz-edge: columns {23,20001,10000,9999}"', true, [20_001, 10_000]],
-  ['invalid input syntax for type integer: "pgz-edge: columns {23}"', true, []],
+  ['invalid input syntax for type integer: "pgz-edge: columns {23}"', true, undefined],
+  // Then the statement is described, and its description asks for all types.
+  ['invalid input syntax for type integer: "pgz-edge: columns {20001,2249}"', true, undefined],
+  ['invalid input syntax for type integer: "pgz-edge: columns {2287}"', true, undefined],
   ['invalid input syntax for type integer: "pgz-edge: settings 0ISO, MDYpostgres"', false, undefined],
   ['invalid input syntax for type integer: "pgz-edge: columns"', false, undefined],
   ['function pg_catalog.current_setting("types") does not exist', false, undefined],
 ])("%s", (message, isOfItsTypes, types) => {
   expect([isOfTypes(message), columnTypes(message)]).toEqual([isOfItsTypes, types]);
+});
+
+test("a check that fails for columns has passed for settings", () => {
+  expect(['"pgz-edge: columns {23}"', '"pgz-edge: types"', '"pgz-edge: columns"'].map(isOfColumns)).toEqual([
+    true,
+    false,
+    false,
+  ]);
 });
 
 test.each([
@@ -241,8 +299,9 @@ test.each([
   ["15.18 (Debian 15.18-0)", false],
   ["9.6", false],
   ["H2", false],
-])("a server that reports version %s may be asked for the types of columns: %s", (version, tells) => {
-  expect(tellsColumns(version)).toBe(tells);
+])("a server that reports version %s is asked for the types of columns: %s", (version, isAsked) => {
+  const { check } = firstRunOf("server", "select n", [], COLUMNS, version)!;
+  expect(check.sql.includes("result_types")).toBe(isAsked);
 });
 
 test.each([

@@ -363,7 +363,9 @@ export const mood = text_(16_402, "mood", { size: 4, isEnum: true, arrayOid: 16_
   return text;
 });
 
-const record = text_(2249, "record", {}, () => {
+/** The OID of an anonymous record. */
+export const RECORD = 2249;
+const record = text_(RECORD, "record", {}, () => {
   throw new PgError("0A000", "input of anonymous composite types is not implemented");
 });
 

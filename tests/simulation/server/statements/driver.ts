@@ -15,6 +15,7 @@ import {
   json,
   lsn,
   name as nameType,
+  RECORD,
   text as textType,
   typeNamed,
   type Type,
@@ -30,7 +31,7 @@ const statement = (text: string, analyse: Statement["analyse"]): Statement => ({
 
 /** Returns the statement, or `undefined` if the text is not the driver's. `form`: as the catalogue writes it. */
 export function driversOwn(text: string, form: string): Statement | undefined {
-  if (text.startsWith("select pg_catalog.concat('pgz-edge: ',why)::int from (")) return check(text);
+  if (text.startsWith("select pg_catalog.concat('pgz-edge: ',why)::int from(")) return check(text);
   if (text.startsWith("select pg_catalog.pg_is_in_recovery(), pg_catalog.to_char(")) return log(text);
   if (text.startsWith("select pg_catalog.pg_is_in_recovery() as") && text.endsWith(' as "isAtWork"')) return work(text);
   if (text.startsWith("with recursive ranges as (")) return catalog(text);
@@ -78,7 +79,7 @@ function check(text: string): Statement {
   }));
   const asksColumns = COLUMNS.test(text);
   const known = new Set((KNOWN.exec(text)?.[1] ?? "").split(",").map(Number));
-  const anySize = !text.includes(" and typlen operator(pg_catalog.<)0");
+  const anySize = !text.includes("and typlen operator(pg_catalog.<)0");
   return statement(text, (_session: Session, parameters: ParameterTypes): Plan => {
     if (rules.length) parameters.use(1, textType);
     return {
@@ -114,7 +115,8 @@ function columnReasons(session: Session, known: ReadonlySet<number>, anySize: bo
     .filter(({ preparedAt }) => preparedAt >= session.transaction!.startedAt)
     .flatMap(({ plan }) => {
       const columns = plan?.columns ?? [];
-      const isAsked = ({ type }: Column) => type.oid >= 16_384 && !known.has(type.oid) && (anySize || type.size < 0);
+      const isAsked = ({ type: { oid, size } }: Column) =>
+        (oid >= 16_384 || oid === RECORD) && !known.has(oid) && (anySize || size < 0);
       const list = `{${columns.map(({ type }) => type.oid).join(",")}}`;
       return columns
         .filter(isAsked)

@@ -247,6 +247,8 @@ numbers! {
         MULTIRANGE = 3;
         /// A composite type.
         COMPOSITE = 4;
+        /// A base type without a binary form here. In place of the other type: the delimiter of its arrays.
+        TEXT = 5;
     }
 
     /// Layouts that only types of extensions have, given in place of an OID.

@@ -4,7 +4,6 @@
 // Knows Prisma's kinds, OIDs, and the forms in which the driver returns values (docs/types.md). Must not know which
 // call the values belong to.
 import type { Column } from "../index.ts";
-import { parseArray } from "./pg/types/arrays.ts";
 import { ColumnKind, type ArgType, type ColumnType, type SqlQuery, type SqlResultSet } from "./prisma-contract.ts";
 
 /**
@@ -81,10 +80,10 @@ const KINDS: Readonly<Record<number, readonly [kind: ColumnType, convert?: Conve
   1700: [ColumnKind.Numeric],
   2950: [ColumnKind.Uuid],
   3802: [ColumnKind.Json],
-  143: [ColumnKind.TextArray, listOf()], // xml[]
+  143: [ColumnKind.TextArray], // xml[]
   199: [ColumnKind.JsonArray],
   651: [ColumnKind.TextArray], // cidr[]
-  791: [ColumnKind.NumericArray, listOf(amountOf)],
+  791: [ColumnKind.NumericArray, each(amountOf)],
   1000: [ColumnKind.BooleanArray],
   1001: [ColumnKind.BytesArray],
   1002: [ColumnKind.CharacterArray],
@@ -128,12 +127,6 @@ function each(convert: Convert): (value: unknown) => unknown {
   const all = (value: unknown): unknown =>
     Array.isArray(value) ? value.map(all) : value === null ? null : convert(value as never);
   return all;
-}
-
-/** Converts arrays that the driver leaves as the server's text. */
-function listOf(convert: Convert = String): (value: unknown) => unknown {
-  const all = each(convert);
-  return (value) => all(typeof value === "string" ? parseArray(value, String) : value);
 }
 
 // -- results ---------------------------------------------------------------------------------------------------------

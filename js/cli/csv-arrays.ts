@@ -6,22 +6,26 @@
 import type { Client } from "../index.ts";
 import { EQ } from "./operators.ts";
 
-/**
- * The kind of a column's arrays. Arrays of JSON values count as one-dimensional, because inner brackets may belong to a
- * value.
- */
-export type ArrayKind = "array" | "array of JSON";
+/** The kind of a column's arrays. */
+export interface ArrayKind {
+  /** Arrays of JSON values count as one-dimensional, because inner brackets may belong to a value. */
+  readonly ofJson: boolean;
+  /** What stands between elements: a comma, except where their type says otherwise (box, PostGIS). */
+  readonly delimiter: string;
+}
 
 /** Returns the kind of each column's arrays; `undefined` if no column has arrays. */
 export async function arraysOf(client: Client, text: string): Promise<readonly (ArrayKind | undefined)[] | undefined> {
   const { fields } = await client.describe(text);
-  const { rows } = await client.query<{ oid: number; of_json: boolean }>(KINDS, [fields.map(({ typeOid }) => typeOid)]);
+  const oids = fields.map(({ typeOid }) => typeOid);
+  const { rows } = await client.query<{ oid: number; of_json: boolean; delimiter: string }>(KINDS, [oids]);
   if (!rows.length) return undefined;
-  const kinds = new Map(rows.map(({ oid, of_json }) => [oid, of_json ? "array of JSON" : "array"] as const));
+  const kinds = new Map(rows.map(({ oid, of_json: ofJson, delimiter }) => [oid, { ofJson, delimiter }]));
   return fields.map(({ typeOid }) => kinds.get(typeOid));
 }
 
-export const KINDS = `select t.oid, e.typname ${EQ} any (array['json', 'jsonb']) as of_json
+export const KINDS = `select t.oid, e.typname ${EQ} any (array['json', 'jsonb']) as of_json,
+    e.typdelim as delimiter
   from pg_catalog.pg_type t join pg_catalog.pg_type e on e.oid ${EQ} t.typelem
   where t.oid ${EQ} any ($1) and t.typcategory ${EQ} 'A'`;
 
@@ -91,7 +95,7 @@ const PLAIN = /[^,\r\n]*/y;
 function rewritten(cell: string, kind: ArrayKind | undefined): string {
   if (kind === undefined || cell === "") return cell;
   const json = cell.startsWith('"') ? cell.slice(1, -1).replaceAll('""', '"') : cell;
-  // An array without a binary form is the server's text already.
+  // An array of a type that the driver cannot read is the server's text already.
   return json.startsWith("[") ? `"${arrayLiteral(json, kind).replaceAll('"', '""')}"` : cell;
 }
 
@@ -122,7 +126,7 @@ export function arrayLiteral(json: string, kind: ArrayKind): string {
   /** The text so far of an element that is itself JSON. `depth` is its nesting. */
   let inside = "";
   let depth = 0;
-  const deepest = kind === "array of JSON" ? 1 : Infinity;
+  const deepest = kind.ofJson ? 1 : Infinity;
   let dimensions = 0;
   for (const token of tokensOf(json)) {
     const opens = token === "{" || (token === "[" && dimensions === deepest);
@@ -145,11 +149,11 @@ export function arrayLiteral(json: string, kind: ArrayKind): string {
   return literal;
 }
 
-function elementOf(token: string, kind: ArrayKind): string {
-  if (token === ",") return ",";
+function elementOf(token: string, { ofJson, delimiter }: ArrayKind): string {
+  if (token === ",") return delimiter;
   if (token === "null") return "NULL";
   if (!token.startsWith('"')) return token;
-  return quoted(kind === "array of JSON" ? token : (JSON.parse(token) as string));
+  return quoted(ofJson ? token : (JSON.parse(token) as string));
 }
 
 function quoted(text: string): string {

@@ -14,6 +14,7 @@ import {
   TYPE_MULTIRANGE,
   TYPE_RANGE,
   TYPE_SAME,
+  TYPE_TEXT,
   type Column,
 } from "../wasm/boundary.ts";
 import type { Definition } from "../wasm/type-definitions.ts";
@@ -22,9 +23,9 @@ import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY, TEXT } from "../values/oid.t
 
 /**
  * What the catalog returns for a type: its OID, how it is made (pg_type.typtype, `A` for an array, the extension of a
- * base type), its name, the types that it is made of, attribute names.
+ * base type), its name, the types that it is made of, attribute names, the delimiter of its arrays.
  */
-type Row = [oid: number, how: string | null, name: string, parts: number[], names: string[]];
+type Row = [oid: number, how: string | null, name: string, parts: number[], names: string[], delimiter: string];
 
 /** The core's decoder for a type of an extension: its own, or that of a built-in type with the same layout. */
 const EXTENSIONS: Readonly<Record<string, number>> = {
@@ -36,8 +37,8 @@ const EXTENSIONS: Readonly<Record<string, number>> = {
   "ltree.ltxtquery": 4072,
 };
 /**
- * The core's code for how a type is made. A type that is made in another way has the layout of another type, or a
- * layout that the core cannot read.
+ * The core's code for how a type is made. A type that is made in another way has the layout of another type, or the
+ * core knows only its text.
  */
 const CODES: Readonly<Record<string, number>> = {
   d: TYPE_SAME,
@@ -225,19 +226,22 @@ function isRecord({ typeOid }: Typed): boolean {
   return typeOid === RECORD || typeOid === RECORD_ARRAY;
 }
 
-function definition([oid, how, name, parts, names]: Row): Definition | undefined {
-  const code = CODES[how ?? ""];
-  const of =
-    code === TYPE_COMPOSITE
-      ? parts.length
-      : code !== undefined
-        ? parts[0]
-        : how === "e"
-          ? TEXT
-          : EXTENSIONS[`${how}.${name}`];
+function definition(row: Row): Definition | undefined {
+  const [oid, , , parts, names] = row;
+  const made = madeOf(row);
   // Only lists can be copied here. So whatever the server answers fails now, and not later when the definition is
   // passed to a core.
-  return of === undefined ? undefined : { oid, code: code ?? TYPE_SAME, of, parts: [...parts], names: [...names] };
+  return made && { oid, ...made, parts: [...parts], names: [...names] };
+}
+
+function madeOf([, how, name, parts, , delimiter]: Row): Pick<Definition, "code" | "of"> | undefined {
+  const code = CODES[how ?? ""];
+  if (code === TYPE_COMPOSITE) return { code, of: parts.length };
+  if (code !== undefined) return { code, of: parts[0]! };
+  if (how === "e") return { code: TYPE_SAME, of: TEXT };
+  if (how === "p") return undefined;
+  const layout = EXTENSIONS[`${how}.${name}`];
+  return layout === undefined ? { code: TYPE_TEXT, of: delimiter.charCodeAt(0) } : { code: TYPE_SAME, of: layout };
 }
 
 /**
@@ -281,7 +285,7 @@ export function typesSql(oids: readonly number[], all: boolean): string {
       select extname from pg_catalog.pg_depend join pg_catalog.pg_extension e on e.oid operator(pg_catalog.=) refobjid
       where classid operator(pg_catalog.=) 1247 and objid operator(pg_catalog.=) t.oid
         and deptype operator(pg_catalog.=) 'e') end,
-    typname, (${parts})::bigint[], ${attributes("attname")}))
+    typname, (${parts})::bigint[], ${attributes("attname")}, typdelim))
   from (select oid from reached limit ${MOST_TYPES}) as first
     join pg_catalog.pg_type t on t.oid operator(pg_catalog.=) first.oid`;
 }

@@ -168,6 +168,8 @@ export const TYPE_RANGE = 2;
 export const TYPE_MULTIRANGE = 3;
 /** A composite type. */
 export const TYPE_COMPOSITE = 4;
+/** A base type without a binary form here. In place of the other type: the delimiter of its arrays. */
+export const TYPE_TEXT = 5;
 
 // Layouts that only types of extensions have, given in place of an OID.
 /** hstore. */

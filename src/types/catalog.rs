@@ -2,7 +2,8 @@
 //! them.
 //!
 //! Only its server knows what an OID from 10,000 on means. JavaScript asks the server on first need and passes the
-//! answer to [`Types::new`]. A type that is not described has no binary form here, and arrives as the server's text.
+//! answer to [`Types::new`]. A type that is not described has no binary form here, and arrives as the server's text. A
+//! base type without a binary form is known too: its text stays as it is, also inside arrays and composites.
 
 use super::rare::Rare;
 use super::{Scalar, oid};
@@ -11,7 +12,6 @@ use alloc::rc::Rc;
 use alloc::vec::Vec;
 
 /// `FirstGenbkiObjectId`: a type with a smaller OID has the same OID on every server.
-#[cfg(feature = "replication")]
 const FIRST_OF_A_DATABASE: u32 = 10_000;
 
 /// Maximum depth of domains, arrays and composites in a description.
@@ -25,6 +25,8 @@ const MOST_PARTS: u32 = 100_000;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Kind<'a> {
     Scalar(Scalar),
+    /// A base type of which only the text is known, by the delimiter of its arrays (pg_type.typdelim).
+    Text(u8),
     /// The element.
     Array(u32),
     /// int2vector and oidvector, by their element: an array in binary, but not in text.
@@ -64,6 +66,7 @@ impl Types {
     /// OID, RANGE, subtype of a range, 0
     /// OID, MULTIRANGE, range of a multirange, 0
     /// OID, COMPOSITE, number of a composite's attributes, index of the first in `attributes`
+    /// OID, TEXT, delimiter of its arrays, 0
     /// ```
     /// The words are numbers of [`codes`]. An attribute is the OID of its type, and the start and end of its name in
     /// `names`.
@@ -117,12 +120,21 @@ impl Types {
         }
         match self.kind(type_oid) {
             Some(Kind::Scalar(scalar)) => scalar.is_same_everywhere(),
-            _ => self.is_made_of(type_oid, no_time) && !self.is_made_of(type_oid, no_float),
+            _ => {
+                self.is_readable(type_oid)
+                    && self.is_made_of(type_oid, no_time)
+                    && !self.is_made_of(type_oid, no_float)
+            }
         }
     }
 
-    /// Returns whether there is a decoder for a type and everything it is made of.
+    /// Returns whether there is a decoder for the binary form of a type and everything it is made of.
     pub(super) fn is_readable(&self, type_oid: u32) -> bool {
+        self.is_made_of(type_oid, |part| part.is_some())
+    }
+
+    /// Returns whether the text of a type and everything it is made of can be read.
+    pub(super) fn is_readable_text(&self, type_oid: u32) -> bool {
         self.is_made_of(type_oid, |_| true)
     }
 
@@ -134,20 +146,31 @@ impl Types {
             && !self.is_made_of(type_oid, no_float)
     }
 
-    /// Returns whether a type can be read and is made only of scalars for which `fits` is true.
-    fn is_made_of(&self, type_oid: u32, fits: fn(Scalar) -> bool) -> bool {
+    /// Returns whether a type is known, and `fits` is true for each of the scalars that it is made of. A part of which
+    /// only the text is known is `None`.
+    fn is_made_of(&self, type_oid: u32, fits: fn(Option<Scalar>) -> bool) -> bool {
         self.walk(type_oid, fits, MAX_DEPTH, &mut { MOST_PARTS })
     }
 
     /// The first `false` ends the walk, so `parts` bounds it.
-    fn walk(&self, type_oid: u32, fits: fn(Scalar) -> bool, depth: u32, parts: &mut u32) -> bool {
+    fn walk(
+        &self,
+        type_oid: u32,
+        fits: fn(Option<Scalar>) -> bool,
+        depth: u32,
+        parts: &mut u32,
+    ) -> bool {
         let (Some(depth), Some(others)) = (depth.checked_sub(1), parts.checked_sub(1)) else {
             return false;
         };
         *parts = others;
         match self.kind(type_oid) {
-            Some(Kind::Scalar(scalar)) => fits(scalar),
-            Some(Kind::Range(of)) => self.subtype(of).is_some_and(fits),
+            Some(Kind::Scalar(scalar)) => fits(Some(scalar)),
+            Some(Kind::Text(_)) => fits(None),
+            Some(Kind::Range(of)) => {
+                let subtype = self.subtype(of);
+                subtype.is_some() && fits(subtype)
+            }
             Some(Kind::Array(of) | Kind::Vector(of) | Kind::Multirange(of)) => {
                 self.walk(of, fits, depth, parts)
             }
@@ -196,6 +219,9 @@ impl Types {
             if let Some(kind) = built_in(type_oid) {
                 return Some(kind);
             }
+            if type_oid < FIRST_OF_A_DATABASE {
+                return Some(Kind::Text(b','));
+            }
             let tables = self.tables.as_deref()?;
             let (types, _) = tables.types.as_chunks::<4>();
             let at = types.binary_search_by_key(&type_oid, |[known, ..]| *known);
@@ -206,6 +232,7 @@ impl Types {
                     continue;
                 }
                 codes::ARRAY => Kind::Array(of),
+                codes::TEXT => Kind::Text(of as u8),
                 codes::RANGE => Kind::Range(of),
                 codes::MULTIRANGE => Kind::Multirange(of),
                 codes::COMPOSITE => {
@@ -220,15 +247,16 @@ impl Types {
     }
 }
 
-fn no_time(scalar: Scalar) -> bool {
+fn no_time(part: Option<Scalar>) -> bool {
+    use Scalar as S;
     !matches!(
-        scalar,
-        Scalar::Time | Scalar::Timetz | Scalar::Timestamp | Scalar::Timestamptz | Scalar::Interval
+        part,
+        Some(S::Time | S::Timetz | S::Timestamp | S::Timestamptz | S::Interval)
     )
 }
 
-fn no_float(scalar: Scalar) -> bool {
-    !matches!(scalar, Scalar::Float4 | Scalar::Float8)
+fn no_float(part: Option<Scalar>) -> bool {
+    !matches!(part, Some(Scalar::Float4 | Scalar::Float8))
 }
 
 fn built_in(type_oid: u32) -> Option<Kind<'static>> {
@@ -246,6 +274,9 @@ fn built_in(type_oid: u32) -> Option<Kind<'static>> {
     }
     if let Some(range) = pair(oid::MULTIRANGES, type_oid) {
         return Some(Kind::Multirange(range));
+    }
+    if let Some(element) = pair(oid::ARRAYS_OF_TEXT, type_oid) {
+        return Some(Kind::Array(element));
     }
     (type_oid == oid::RECORD).then_some(Kind::Composite(None))
 }

@@ -43,7 +43,16 @@ pub struct Encoder {
     layout: Layout,
     types: Types,
     strings: AsStrings,
-    keeps_unread: bool,
+    keeps: Keeps,
+}
+
+/// Which texts that cannot be read become a string of that text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keeps {
+    None,
+    /// Those in a form that is not read, but not those that a change of their type has made.
+    OtherForms,
+    All,
 }
 
 impl Encoder {
@@ -75,7 +84,13 @@ impl Encoder {
 
     /// Makes the encoder of values in the server's text form; every type has one.
     pub fn of_text(type_oid: u32, strings: AsStrings, types: &Types) -> Encoder {
-        Encoder::of_layout(type_oid, Layout::of_text(type_oid, types), strings, types)
+        let mut encoder =
+            Encoder::of_layout(type_oid, Layout::of_text(type_oid, types), strings, types);
+        // Such a value arrives as text under any settings.
+        if types.has_other_texts(type_oid) && !types.is_readable(type_oid) {
+            encoder.keeps = Keeps::OtherForms;
+        }
+        encoder
     }
 
     fn of_layout(type_oid: u32, layout: Layout, strings: AsStrings, types: &Types) -> Encoder {
@@ -84,7 +99,7 @@ impl Encoder {
             layout,
             types: types.clone(),
             strings,
-            keeps_unread: false,
+            keeps: Keeps::None,
         }
     }
 
@@ -92,8 +107,9 @@ impl Encoder {
     /// which any client may set another DateStyle, and in which the catalog is not asked again what a composite is made
     /// of. Types whose text is the same in every session are not affected, nor is the binary form.
     pub fn keep_unread(&mut self) {
-        self.keeps_unread =
-            matches!(self.layout, Layout::Text(_)) && self.types.has_other_texts(self.type_oid);
+        if matches!(self.layout, Layout::Text(_)) && self.types.has_other_texts(self.type_oid) {
+            self.keeps = Keeps::All;
+        }
     }
 
     /// Appends one value that is not NULL. After an error `out` may end with a part of it.
@@ -219,7 +235,12 @@ impl Encoder {
             Layout::Text(_) => nest.append_text(self.type_oid, value, out),
             _ => nest.append(self.type_oid, value, out, 0),
         };
-        if outcome.is_err() && self.keeps_unread {
+        let is_kept = match outcome {
+            Ok(()) => false,
+            Err(UNKNOWN_TYPE) => self.keeps == Keeps::All,
+            Err(_) => self.keeps != Keeps::None,
+        };
+        if is_kept {
             out.truncate(start);
             json_string::append(out, value);
             return Ok(());

@@ -17,7 +17,7 @@
 //! arrays.rs        arrays; nested.rs: everything else made of other types
 //! ```
 //! Any text is a valid text, and a json value is the server's, as in binary, so these are not checked. Neither are
-//! types of which only the text is known here (xml, tsvector, names of objects).
+//! types of which only the text is known here (xml, tsvector, names of objects), alone or inside other values.
 
 mod arrays;
 mod bytes;
@@ -67,6 +67,12 @@ impl Nest<'_> {
                 quoted(out, |out| append_scalar(scalar, text, out)).ok()
             }
             Some(Kind::Scalar(scalar)) => append_scalar(scalar, text, out).ok(),
+            Some(Kind::Text(_)) => {
+                let is_form = forms::of_text_only(type_oid);
+                is_form
+                    .is_none_or(|is_form| is_form(text))
+                    .then(|| json_string::append(out, text))
+            }
             Some(Kind::Vector(element)) => arrays::append_vector(element, text, out),
             Some(Kind::Array(element)) => self.read_array(element, text, out, depth),
             Some(Kind::Composite(Some(attributes))) => {

@@ -67,9 +67,11 @@ impl Layout {
             Some(Kind::Scalar(S::Json | S::Jsonb)) => Text::Json,
             Some(Kind::Scalar(S::Text | S::Rare(Rare::Versioned))) => Text::String,
             Some(Kind::Array(element)) if is_record(element) => Text::String,
-            None if let Some(is_form) = forms::of_text_only(type_oid) => Text::Checked(is_form),
+            Some(Kind::Text(_)) => {
+                forms::of_text_only(type_oid).map_or(Text::String, Text::Checked)
+            }
             _ if types.is_ambiguous(type_oid) => Text::String,
-            _ if types.is_readable(type_oid) => Text::Read,
+            _ if types.is_readable_text(type_oid) => Text::Read,
             _ => Text::String,
         };
         Layout::Text(text)

@@ -56,7 +56,7 @@ impl<'a> Nest<'a> {
             }
             Some(Kind::Range(subtype)) => self.append_range(subtype, value, out),
             Some(Kind::Multirange(range)) => self.append_multirange(range, value, out),
-            None => self.refuse(type_oid),
+            Some(Kind::Text(_)) | None => self.refuse(type_oid),
         }
     }
 

@@ -126,7 +126,10 @@ export const CORPUS: readonly Statement[] = [
   statement("select coalesce($1::int4, 0) as p", "p: number", { runs: [[null], [1]] }),
   statement("select id from users where id = $1", "id: number", { runs: [[1], [null]] }),
   statement("select 'x'::bytea as b, gen_random_uuid() as u, 1.5::float8 as f", "b: Uint8Array; u: string; f: number"),
-  statement("select '1'::money as m, 'a b'::tsvector as v, '{1,2}'::money[] as a", "m: string; v: string; a: string"),
+  statement(
+    "select '1'::money as m, 'a b'::tsvector as v, '{1,2}'::money[] as a",
+    "m: string; v: string; a: (string | null)[]",
+  ),
   statement("select 'sad'::mood as m, array['sad'::mood] as a", "m: Mood; a: (Mood | null)[]"),
   statement("select row(1, null) as r", "r: Record<string, unknown>"),
   statement("select array_agg(row(id, name)) as a from users group by org_id", "a: (Record<string, unknown> | null)[]"),

@@ -12,8 +12,8 @@ import { COPY_NONE, NO_LIMITS, ROWS_ARRAYS, type Column, type CoreConnection } f
 
 const typed = (...oids: number[]) => oids.map((typeOid) => ({ typeOid })) as unknown as Column[];
 const MOOD = 20_001;
-const mood = [MOOD, "e", "mood", [0], []];
-const pair = [20_003, "c", "pair", [MOOD, 23], ["a", "b"]];
+const mood = [MOOD, "e", "mood", [0], [], ","];
+const pair = [20_003, "c", "pair", [MOOD, 23], ["a", "b"], ","];
 
 /** A catalog query in flight, which the test answers. */
 class Asking {
@@ -98,7 +98,7 @@ test("types can be looked up anew even if they are cached", async () => {
   const question = catalog.questionAnew(typed(MOOD));
   const learning = learnTypesAnew(...real(), typed(MOOD));
   expect(asked.map(({ text }) => text)).toEqual([question]);
-  asked[0]!.answer(answerOf([MOOD, "d", "mood", [25], []]));
+  asked[0]!.answer(answerOf([MOOD, "d", "mood", [25], [], ","]));
   expect([await learning, catalog.definitions(typed(MOOD))[0]!.of]).toEqual([true, 25]);
   expect(await learnTypesAnew(...real(), typed(23))).toBe(true);
   expect(asked).toHaveLength(1);

@@ -3,7 +3,7 @@
 // that can be read; what a core is told of them; and the types of names.
 import { beforeEach, expect, test } from "vitest";
 import { Catalog, catalogOf, isComposite } from "../../js/session/catalog.ts";
-import type { CoreConnection } from "../../js/wasm/boundary.ts";
+import { TYPE_MULTIRANGE, TYPE_SAME, TYPE_TEXT, type CoreConnection } from "../../js/wasm/boundary.ts";
 import { define, type Definition } from "../../js/wasm/type-definitions.ts";
 import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY } from "../../js/values/oid.ts";
 
@@ -12,10 +12,10 @@ type Rows = Parameters<Catalog["learn"]>[1];
 const rows = (...given: readonly (readonly unknown[])[]) => structuredClone(given) as Rows;
 
 const MOOD = FIRST_OF_A_DATABASE;
-const mood = [MOOD, "e", "mood", [0], []] as const;
-const moods = [20_002, "A", "_mood", [MOOD], []] as const;
-const pair = [20_003, "c", "pair", [20_002, 23], ["a", "b"]] as const;
-const pairs = [20_004, "A", "_pair", [20_003], []] as const;
+const mood = [MOOD, "e", "mood", [0], [], ","] as const;
+const moods = [20_002, "A", "_mood", [MOOD], [], ","] as const;
+const pair = [20_003, "c", "pair", [20_002, 23], ["a", "b"], ","] as const;
+const pairs = [20_004, "A", "_pair", [20_003], [], ","] as const;
 const all = rows(mood, moods, pair, pairs);
 const ALL = all.map(([oid]) => oid);
 
@@ -34,7 +34,7 @@ test("built-in types, cached or not, need no catalog query", () => {
 test("a type is looked up once, even if the catalog does not have it", () => {
   const wanted = typed(23, 20_003, 30_000);
   expect(catalog.question(wanted)).toContain("array[20003,30000]");
-  catalog.learn(wanted, rows(mood, moods, pair, [30_000, "postgis", "geometry", [0], []]));
+  catalog.learn(wanted, rows(mood, moods, pair));
   expect(catalog.question(wanted)).toBeUndefined();
   expect(catalog.question(typed(MOOD))).toBeUndefined();
   expect(catalog.question(typed(20_004))).toContain("array[20004]");
@@ -95,12 +95,12 @@ test("an unchanged type keeps its object, and a changed type gets a new one", ()
 });
 
 test("a type that stops being readable is text from then on", () => {
-  catalog.learn(typed(20_001), rows([20_001, "hstore", "hstore", [0], []]));
+  catalog.learn(typed(20_001), rows([20_001, "hstore", "hstore", [0], [], ","]));
   const before = catalog.definitions(typed(20_001));
   expect(before).toHaveLength(1);
-  catalog.learn(typed(20_001), rows([20_001, "mine", "hstore", [0], []]));
-  expect(catalog.definitions(typed(20_001))).toEqual([]);
-  catalog.learn(typed(20_001), rows([20_001, "hstore", "hstore", [0], []]));
+  catalog.learn(typed(20_001), rows([20_001, "mine", "hstore", [0], [], ","]));
+  expect(catalog.definitions(typed(20_001))).toMatchObject([{ oid: 20_001, code: TYPE_TEXT }]);
+  catalog.learn(typed(20_001), rows([20_001, "hstore", "hstore", [0], [], ","]));
   expect(catalog.definitions(typed(20_001))).toEqual(before);
 });
 
@@ -174,17 +174,22 @@ test("a core is told all definitions that it needs, sorted, and none twice", () 
 
 test("types of extensions are recognized by their extension, not by their name", () => {
   const given = rows(
-    [20_005, "hstore", "hstore", [0], []],
-    [20_006, null, "hstore", [0], []],
-    [20_007, "d", "positive", [20], []],
-    [20_008, "m", "m", [20_009], []],
+    [20_005, "hstore", "hstore", [0], [], ","],
+    [20_006, null, "hstore", [0], [], ","],
+    [20_007, "d", "positive", [20], [], ","],
+    [20_008, "m", "m", [20_009], [], ","],
+    [20_010, "postgis", "geometry", [0], [], ":"],
+    [20_011, "p", "shell", [0], [], ","],
   );
   catalog.learn(typed(20_005, 20_006), given);
-  const found = catalog.definitions(typed(20_005, 20_006, 20_007, 20_008));
+  const found = catalog.definitions(typed(20_005, 20_006, 20_007, 20_008, 20_010, 20_011));
   expect(found.map(({ oid, code, of }) => [oid, code, of])).toEqual([
-    [20_005, 0, 1],
-    [20_007, 0, 20],
-    [20_008, 3, 20_009],
+    [20_005, TYPE_SAME, 1],
+    // Of these base types only the text is known, and what stands between the elements of their arrays.
+    [20_006, TYPE_TEXT, ",".charCodeAt(0)],
+    [20_007, TYPE_SAME, 20],
+    [20_008, TYPE_MULTIRANGE, 20_009],
+    [20_010, TYPE_TEXT, ":".charCodeAt(0)],
   ]);
 });
 

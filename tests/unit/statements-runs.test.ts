@@ -181,7 +181,7 @@ test("the check looks at columns if rows are wanted and the server reports their
 test("the check leaves out types that are cached or looked up, and covers any size if there are parsers", () => {
   session.connection.parameters.set("server_version", "18.1");
   session.statements.checkPassed();
-  session.catalog.learn([{ typeOid: MOOD }], [[MOOD, "e", "mood", [0], []]]);
+  session.catalog.learn([{ typeOid: MOOD }], [[MOOD, "e", "mood", [0], [], ","]]);
   const request = (parsers?: object) => ({ form, policy: { parsers } as never });
   const sqlOf = (parsers?: object, askedTypes?: number[]) =>
     session.statements.firstRun("select n", [], request(parsers), askedTypes)!.check.sql;
@@ -274,7 +274,7 @@ test("what a first run learns is shared, once the catalog knows the types", () =
   const learned = shapeOf([MOOD]);
   expect(session.statements.learnedNow("select m", learned, 77)).toBeUndefined();
   expect(session.statements.known("select m")).toBeUndefined();
-  session.catalog.learn([{ typeOid: MOOD }], [[MOOD, "e", "mood", [0], []]]);
+  session.catalog.learn([{ typeOid: MOOD }], [[MOOD, "e", "mood", [0], [], ","]]);
   const shape = session.statements.learnedNow("select m", { ...learned, resultFormats: [0] }, 77)!;
   expect(shape).toMatchObject({ id: 77, sql: "select m", types: session.catalog.definitions([{ typeOid: MOOD }]) });
   expect([...shape.resultFormats]).toEqual([1]);

@@ -9,7 +9,7 @@ import { columnOf, NotedSession, settled, shapeOf } from "../support/noted-state
 const failure = new PostgresError({ code: "42P01", message: "no" });
 const canceled = new PostgresError({ code: "57014", message: "canceled" });
 const MOOD = 20_001;
-const mood = [MOOD, "e", "mood", [0], []];
+const mood = [MOOD, "e", "mood", [0], [], ","];
 
 let session: NotedSession;
 beforeEach(() => {
@@ -244,7 +244,7 @@ test("types of the database are looked up, told to the core, and read in binary 
   last().answer({ ...shapeOf([MOOD, MOOD + 1, 23]), resultFormats: [0, 0, 1] });
   await settled();
   expect(last().commands[0]![0]).toBe("simple_query");
-  last().tellTypes(mood, [MOOD + 1, "d", "own", [17], []]);
+  last().tellTypes(mood, [MOOD + 1, "d", "own", [17], [], ","]);
   const shape = (await learning)!;
   expect([...shape.resultFormats]).toEqual([1, 0, 1]);
   expect(shape.types.map(({ oid }) => oid)).toEqual([MOOD, MOOD + 1]);

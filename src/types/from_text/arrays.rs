@@ -8,7 +8,7 @@
 //! state these numbers. Lower bounds are dropped, as from binary.
 
 use super::append_scalar;
-use super::quotes::{ARRAY, BOXES, Syntax, Value};
+use super::quotes::{ARRAY, Syntax, Value};
 use super::scanner::Scanner;
 use crate::types::catalog::Kind;
 use crate::types::geometry::Geometry;
@@ -36,13 +36,13 @@ impl Nest<'_> {
             put(out, "[]");
             return Some(());
         }
-        let scalar = match self.types.kind(element) {
-            Some(Kind::Scalar(scalar)) => Some(scalar),
-            _ => None,
-        };
-        let (delimiter, syntax) = match scalar {
-            Some(Scalar::Rare(Rare::Geometry(Geometry::Box))) => (b';', BOXES),
-            _ => (b',', ARRAY),
+        let (scalar, delimiter) = match self.types.kind(element) {
+            Some(Kind::Text(delimiter)) => (None, delimiter),
+            Some(Kind::Scalar(scalar @ Scalar::Rare(Rare::Geometry(Geometry::Box)))) => {
+                (Some(scalar), b';')
+            }
+            Some(Kind::Scalar(scalar)) => (Some(scalar), b','),
+            _ => (None, b','),
         };
         let mut rest = Scanner(text);
         let bounds = bounds(&mut rest)?;
@@ -53,8 +53,7 @@ impl Nest<'_> {
             json_as_string: depth == 0
                 && self.strings.json
                 && scalar.is_some_and(|scalar| scalar.is_json()),
-            delimiter,
-            syntax,
+            syntax: Syntax { delimiter, ..ARRAY },
             depth: depth.saturating_add(1),
             rest,
             levels: 0,
@@ -107,7 +106,6 @@ struct Array<'a> {
     nest: &'a Nest<'a>,
     element: u32,
     json_as_string: bool,
-    delimiter: u8,
     syntax: Syntax,
     /// The depth of the elements.
     depth: u32,
@@ -134,7 +132,7 @@ impl Array<'_> {
                 self.append_element(level.wrapping_add(1), out)?;
             }
             match self.rest.next()? {
-                byte if byte == self.delimiter => put(out, ","),
+                byte if byte == self.syntax.delimiter => put(out, ","),
                 b'}' => break,
                 _ => return None,
             }

@@ -23,32 +23,32 @@ pub(super) enum Quotes {
     Doubled,
 }
 
-/// How values are quoted, and the special bytes that, besides blanks, a bare value does not contain.
+/// How values are quoted, and the bytes that, besides blanks, a bare value does not contain: the special ones, and the
+/// one between values.
 #[derive(Clone, Copy)]
 pub(super) struct Syntax {
     pub quotes: Quotes,
     pub special: &'static [u8],
+    pub delimiter: u8,
 }
 
-/// In an array.
+/// In an array. Its delimiter is that of its elements' type.
 pub(super) const ARRAY: Syntax = Syntax {
     quotes: Quotes::Escaped,
-    special: b"\"\\{},",
-};
-/// In an array of boxes.
-pub(super) const BOXES: Syntax = Syntax {
-    quotes: Quotes::Escaped,
-    special: b"\"\\{};",
+    special: b"\"\\{}",
+    delimiter: b',',
 };
 /// In a composite.
 pub(super) const RECORD: Syntax = Syntax {
     quotes: Quotes::Doubled,
-    special: b"\"\\(),",
+    special: b"\"\\()",
+    delimiter: b',',
 };
 /// In a range.
 pub(super) const RANGE: Syntax = Syntax {
     quotes: Quotes::Doubled,
-    special: b"\"\\()[],",
+    special: b"\"\\()[]",
+    delimiter: b',',
 };
 
 /// A value as it is written, without the quotes around it.
@@ -86,7 +86,9 @@ impl<'a> Scanner<'a> {
             return self.quoted(syntax.quotes);
         }
         let is_blank = |byte: u8| matches!(byte, b' ' | 9..=13);
-        let raw = self.until(|byte| is_blank(byte) || syntax.special.contains(&byte));
+        let raw = self.until(|byte| {
+            byte == syntax.delimiter || is_blank(byte) || syntax.special.contains(&byte)
+        });
         Some(Value {
             raw,
             is_quoted: false,

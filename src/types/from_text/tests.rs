@@ -13,6 +13,7 @@ mod forms;
 mod kept;
 mod numbers;
 mod ranges;
+mod text_only;
 mod times;
 
 /// Asserts that every text becomes the JSON string beside it.

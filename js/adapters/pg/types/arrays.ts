@@ -19,7 +19,7 @@ export const arrayParser = {
 };
 
 /** @throws Error if the braces do not match */
-export function parseArray(source: string, parse: (text: string) => unknown): unknown[] {
+function parseArray(source: string, parse: (text: string) => unknown): unknown[] {
   // Lower bounds other than 1 come first: `[0:1]={…}`.
   let at = source[0] === "[" ? source.indexOf("=") + 1 : 0;
   return list();

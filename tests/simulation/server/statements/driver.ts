@@ -216,10 +216,10 @@ function partsOf({ element, attributes }: Type): number[] {
 function rowOf(type: Type): string {
   const how = type.element ? "A" : type.attributes ? "c" : type.isEnum ? "e" : null;
   const name = type.element ? `_${type.element.name}` : type.name;
-  return JSON.stringify([type.oid, how, name, partsOf(type), (type.attributes ?? []).map((it) => it.name)]).replaceAll(
-    ",",
-    ", ",
-  );
+  const names = (type.attributes ?? []).map((it) => it.name);
+  return JSON.stringify([type.oid, how, name, partsOf(type), names])
+    .replaceAll(",", ", ")
+    .replace(/\]$/, ', ","]');
 }
 
 function names(text: string): Statement {

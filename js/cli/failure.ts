@@ -20,7 +20,7 @@ export function exitCodeOf(error: unknown): number {
 }
 
 export function textOf(error: unknown, withStack: boolean): string {
-  if (error instanceof Misuse) return `pgz-edge: ${error.message}`;
+  if (error instanceof Misuse) return `pgz-edge: ${withFlags(error.message)}`;
   const lines = error instanceof PgzError ? ofDriver(error) : [`ERROR:  ${messageOf(error)}`];
   if (withStack && error instanceof Error) lines.push(error.stack ?? String(error));
   return lines.join("\n");
@@ -32,13 +32,13 @@ function ofDriver(error: PgzError): string[] {
   const advice = adviceOf(error);
   const isOfSource = error.code === "COPY_SOURCE_FAILED" && cause instanceof Error;
   return [
-    `${severity ?? "ERROR"}:  ${MESSAGE[error.code] ?? error.message} (${error.code})`,
+    `${severity ?? "ERROR"}:  ${MESSAGE[error.code] ?? withFlags(error.message)} (${error.code})`,
     ...(error.excerpt === undefined ? [] : [error.excerpt]),
     ...(isOfSource ? [`CAUSE:  ${cause.message}`] : []),
     ...(detail === undefined ? [] : [`DETAIL:  ${detail}`]),
     ...(hint === undefined ? [] : [`HINT:  ${hint}`]),
     ...(where === undefined ? [] : [`CONTEXT:  ${where}`]),
-    ...(advice === undefined ? [] : [`ADVICE:  ${advice}`]),
+    ...(advice === undefined ? [] : [`ADVICE:  ${withFlags(advice)}`]),
   ];
 }
 
@@ -65,6 +65,19 @@ const IS_CODE = /`|\bsql\.|\w\(\)/;
 function adviceOf({ code, advice }: PgzError): string | undefined {
   const own = ADVICE[code] ?? IN_A_SHELL.find(([call]) => call.test(advice ?? ""))?.[1];
   return own ?? (IS_CODE.test(advice ?? "") ? undefined : advice);
+}
+
+/** Options of pgz-edge/changes as its messages write them, `createSlot: "permanent"`, and as flags of the command. */
+const FLAGS: readonly (readonly [RegExp, string])[] = [
+  [/createSlot: "(\w+)"/g, "--create-slot $1"],
+  [/"createSlot"/g, "--create-slot"],
+  [/"?trustTables"?(?:: true)?/g, "--trust-tables"],
+  [/snapshot: true/g, "--snapshot"],
+  [/(?<=\b(?:option|without|give|leave|as|of) )"(from|publication|slot|snapshot|tables)"/gi, "--$1"],
+];
+
+function withFlags(text: string): string {
+  return FLAGS.reduce((said, [option, flag]) => said.replace(option, flag), text).replaceAll("Option --", "--");
 }
 
 function serverErrorOf(error: PgzError): PostgresError | undefined {

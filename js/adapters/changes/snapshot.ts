@@ -187,7 +187,7 @@ function checkTable(table: Table, trusts: boolean): void {
     "INVALID_OPTION",
     `Table ${nameOf(table)} is published with ${what}. Its snapshot needs a SELECT, and that can run functions in the ` +
       "table's indexes, statistics and constraints, whoever wrote them, as the role of this connection. If you trust " +
-      `them, give trustTables: true (--trust-tables in a shell). Otherwise publish the table without ${what}.`,
+      `them, give trustTables: true. Otherwise publish the table without ${what}.`,
   );
 }
 

@@ -1,0 +1,38 @@
+// How the command line writes errors of pgz-edge/changes: its options are flags there.
+import { expect, test } from "vitest";
+import { changesLost } from "../../js/adapters/changes/log-check.ts";
+import { checkOptions, type ChangesOptions } from "../../js/adapters/changes/options.ts";
+import { textOf } from "../../js/cli/failure.ts";
+import { Misuse } from "../../js/cli/misuse.ts";
+
+const of = { slot: "s", publication: "p" } as const;
+
+test.each<[Partial<ChangesOptions>, string]>([
+  [{ ...of, snapshot: true }, "--snapshot needs a new slot: give --create-slot too."],
+  [{ ...of, trustTables: true }, "--trust-tables is for a snapshot: give --snapshot too."],
+  [{ ...of, tables: ["t"] }, "--tables takes the place of --publication: leave one of them out."],
+  [
+    { slot: "s", tables: ["t"], createSlot: "permanent" },
+    "--tables needs --create-slot temporary. For a slot that stays, make a publication.",
+  ],
+  [
+    { ...of, createSlot: "permanent", snapshot: true, from: "0/1" },
+    "--snapshot says where the changes begin: leave --from out.",
+  ],
+])("%o: %s", (options, expected) => {
+  const refused = (): string => {
+    try {
+      checkOptions(options as ChangesOptions);
+    } catch (error) {
+      return textOf(new Misuse((error as Error).message), false);
+    }
+    return "nothing";
+  };
+  expect(refused()).toBe(`pgz-edge: ${expected}`);
+});
+
+test("what is lost is read anew with flags, and a slot may be called as an option", () => {
+  const text = textOf(changesLost("from", 16n, "the slot is gone"), false);
+  expect(text).toContain('Slot "from" cannot continue after 0/10');
+  expect(text).toContain("(--create-slot permanent, --snapshot, without --from).");
+});

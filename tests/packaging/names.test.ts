@@ -22,4 +22,5 @@ test("each exported class has the name of its export, except pg's Pool, which pg
 
 test("the driver's classes that stacks of calls show have their own names", () => {
   expect(read("dist/shared/core.js")).not.toMatch(/class _(Transaction|Client|Pool|Lease|Scope|Prepared\w*|Calls)\b/);
+  for (const entry of ["drizzle", "drizzle-v1"]) expect(read(`dist/${entry}.js`)).not.toMatch(/class _Pgz/);
 });

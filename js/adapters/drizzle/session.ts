@@ -217,6 +217,11 @@ interface Preparable {
   getQuery?(): Query;
 }
 
+/** Beside the class, because esbuild gives a class that names itself another name, which stacks show. */
+const sessionIn = <TFullSchema extends Record<string, unknown>, TSchema extends TablesRelationalConfig>(
+  ...given: ConstructorParameters<typeof PgzSession<TFullSchema, TSchema>>
+): PgzSession<TFullSchema, TSchema> => new PgzSession(...given);
+
 /** Drizzle's session over a client, a pool, a lease, a scope or a transaction of the driver. */
 export class PgzSession<
   TFullSchema extends Record<string, unknown>,
@@ -291,7 +296,7 @@ export class PgzSession<
   ): Promise<T> {
     const { dialect } = this;
     const inside = async (client: PgzClient) => {
-      const session = new PgzSession<TFullSchema, TSchema>(client, dialect, this.#schema, this.#options);
+      const session = sessionIn<TFullSchema, TSchema>(client, dialect, this.#schema, this.#options);
       return await work(new PgzTransaction<TFullSchema, TSchema>(session, dialect, this.#schema, depth));
     };
     return inTransaction(this.#client, inside, config, (text, error) => wrapped(text, [], error));

@@ -147,6 +147,11 @@ function rawRow(row: unknown[], fields: readonly Column[]): unknown {
   return rawOfArrays({ rows: [row], fields, rowCount: 1, command: "SELECT" }).rows[0];
 }
 
+/** Beside the class, because esbuild gives a class that names itself another name, which stacks show. */
+const sessionIn = <TRelations extends AnyRelations>(
+  ...given: ConstructorParameters<typeof PgzSession<TRelations>>
+): PgzSession<TRelations> => new PgzSession(...given);
+
 /** Drizzle's session over a client, a pool, a lease, a scope or a transaction of the driver. */
 export class PgzSession<TRelations extends AnyRelations> extends PgAsyncSession<PgzQueryResultHKT, TRelations> {
   static override readonly [entityKind]: string = "PgzSession";
@@ -218,7 +223,7 @@ export class PgzSession<TRelations extends AnyRelations> extends PgAsyncSession<
   ): Promise<T> {
     const { dialect } = this;
     const inside = async (client: PgzClient) => {
-      const session = new PgzSession<TRelations>(client, dialect, this.#relations, this.#options);
+      const session = sessionIn<TRelations>(client, dialect, this.#relations, this.#options);
       const tx = new PgzTransaction<TRelations>(session, dialect, this.#relations, depth);
       if (config?.snapshot !== undefined)
         await tx.execute(sql`set transaction snapshot ${config.snapshot}`.inlineParams());

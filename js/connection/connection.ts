@@ -188,7 +188,7 @@ export class Connection {
     return operation;
   }
 
-  /** Asks the core for notices once an observer takes them: without one, each would cost 8 us for nothing. */
+  /** Asks the core for notices once an observer takes them: without one, each would be read for nothing. */
   #askForNotices(owner: Owner | undefined): void {
     if (!hasMethod(owner?.observation?.observer ?? this.config.observer, "onNotice")) return;
     this.#wantsNotices = true;

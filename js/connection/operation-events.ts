@@ -149,8 +149,10 @@ function freeze(columns: readonly object[]): void {
 }
 
 function shapeChanged({ typeOid }: EventOf<"shapeChanged">): ProtocolError {
-  const what =
-    `The columns of this query, or the types in them, are not those that were learned (type ${typeOid}): ` +
-    "run it again, or cast the column to text.";
-  return new ProtocolError("SHAPE_CHANGED", what);
+  return new ProtocolError(
+    "SHAPE_CHANGED",
+    "The rows cannot be read: their columns, or the types in them, have changed since they were learned, or an " +
+      `anonymous record holds a type that has no binary form (type ${typeOid}). The statement may have run. What has ` +
+      "changed is learned anew by the next call; cast such a record to text.",
+  );
 }

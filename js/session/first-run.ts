@@ -15,7 +15,7 @@
 // settings, types and SQL. Must not know how a statement runs.
 import { BoundedMap, BoundedSet } from "../util/bounded.ts";
 import { LONGEST_KNOWN_TYPES, MOST_SERVERS } from "../util/limits.ts";
-import { firstWord, SqlReader } from "../util/sql-reader.ts";
+import { firstWord, readings, type Kind, type SqlReader } from "../util/sql-reader.ts";
 import { TextCache } from "../util/text-cache.ts";
 import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY } from "../values/oid.ts";
 import { firstParameters, type TypeRule } from "../values/first-parameters.ts";
@@ -28,19 +28,26 @@ const BEFORE_VALUES = new Set(["select", "returning"]);
 const QUERIES = new Set(["select", "with", "values", "table"]);
 
 const WRITES = new Set(["insert", "update", "delete", "merge"]);
+const wordsOf = (list: string): ReadonlySet<string> => new Set(list.split(" "));
 /**
- * Words before a parenthesis that call no function of the user's: keywords, and the functions of PostgreSQL that most
- * statements call. Before PostgreSQL 16 a function that is missing here costs a flight, and nothing else.
+ * Words before a parenthesis that call no function of the user's: keywords that no function can be called, and the
+ * functions of PostgreSQL that most statements call. A function that is missing here costs a flight before PostgreSQL
+ * 16, and nothing else.
  */
-const NO_CALL_OF_USERS = new Set(
-  (
-    "count sum min max avg coalesce nullif greatest least now lower upper length concat round abs date_trunc extract " +
+const NO_CALL_OF_USERS = wordsOf(
+  "count sum min max avg coalesce nullif greatest least now lower upper length concat round abs date_trunc extract " +
     "to_char json_agg jsonb_agg array_agg string_agg json_build_object jsonb_build_object row_number rank unnest " +
     "generate_series current_setting gen_random_uuid random substring trim replace ceil floor to_jsonb cast " +
-    "as from select distinct join lateral where on and or not in exists any all some when then else using over filter " +
-    "by having union intersect except values with limit offset array materialized"
-  ).split(" "),
+    "as from select distinct lateral where on and or not in exists any all some when then else using having union " +
+    "intersect except values with limit offset array",
 );
+/** Keywords before a parenthesis that a function may be called too, each with the words that make it the keyword. */
+const KEYWORDS_AFTER: Readonly<Record<string, ReadonlySet<string>>> = {
+  by: wordsOf("order group partition"),
+  filter: wordsOf(")"),
+  over: wordsOf(")"),
+  join: wordsOf("left right full outer inner cross"),
+};
 
 /** With these a statement changes, while it runs, settings that the text of its own rows depends on. */
 const SETTERS = new Set(["set_config", "pg_settings"]);
@@ -153,7 +160,10 @@ function isAtLeast16(version: string | undefined): boolean {
  * it changes settings.
  */
 function hidesTypes(text: string): boolean {
-  const reader = new SqlReader(text);
+  return readings(text).some(hides);
+}
+
+function hides(reader: SqlReader): boolean {
   let before = "";
   /** The depth within such a parenthesis. */
   let depth = 0;
@@ -174,36 +184,47 @@ function hidesTypes(text: string): boolean {
  * Whether the statement may write and return an anonymous record that its SQL does not show: the row of a subquery
  * (`select i from (…) as i`), or what a function of the user's returns, which may write itself. INSERT, UPDATE, DELETE
  * and MERGE return what follows their RETURNING, where INSERT knows no row but its table's.
+ *
+ * Words cannot show everything. An operator, a cast, a view or `t.f` may call a function too, and a function of the
+ * user's may have the name of one of PostgreSQL's. Where that writes and returns a record, the call is refused after it
+ * has run.
  */
 function mayWriteAndReturnRecord(text: string): boolean {
-  const reader = new SqlReader(text);
   const first = firstWord(text);
-  let mayWrite = false;
-  let mayReturn = !WRITES.has(first);
-  let isReturning = false;
-  const before = ["", "", ""];
-  for (let kind = reader.next(); kind !== "end"; kind = reader.next()) {
-    const name = kind === "word" || kind === "symbol" ? reader.name : kind;
-    if (kind === "word" && WRITES.has(name)) mayWrite = true;
-    else if (kind === "word" && name === "returning") [isReturning, mayReturn] = [true, first !== "insert"];
-    else if (name === "(") {
-      mayReturn ||= isReturning;
-      mayWrite ||= callsFunction(before);
+  return readings(text).some((reader) => {
+    let mayWrite = false;
+    let mayReturn = !WRITES.has(first);
+    let isReturning = false;
+    let before: readonly Token[] = [NO_TOKEN, NO_TOKEN, NO_TOKEN];
+    for (let kind = reader.next(); kind !== "end"; kind = reader.next()) {
+      const name = kind === "word" || kind === "symbol" ? reader.name : "";
+      if (kind === "word" && WRITES.has(name)) mayWrite = true;
+      else if (kind === "word" && name === "returning")
+        [isReturning, mayReturn] = [true, mayReturn || first !== "insert"];
+      else if (name === "(" || name === ".") mayReturn ||= isReturning;
+      if (name === "(") mayWrite ||= callsFunction(before);
+      before = [...before.slice(1), { kind, name }];
     }
-    before.shift();
-    before.push(name);
-  }
-  return mayWrite && mayReturn;
+    return mayWrite && mayReturn;
+  });
 }
 
+interface Token {
+  readonly kind: Kind;
+  readonly name: string;
+}
+const NO_TOKEN: Token = { kind: "symbol", name: "" };
+
 /**
- * Whether the parenthesis after these three tokens may begin the arguments of a function of the user's. A name after
- * `as` or `::` is an alias or a type.
+ * Whether the parenthesis after these tokens may begin the arguments of a function of the user's. A name after `as` or
+ * `::` is an alias or a type.
  */
-function callsFunction([schema, before, name]: readonly string[]): boolean {
-  if (before === ".") return schema !== "pg_catalog";
-  if (name === "name") return true; // in quotes
-  return before !== "as" && before !== ":" && /^[^\W\d]/.test(name!) && !NO_CALL_OF_USERS.has(name!);
+function callsFunction([early, before, last]: readonly Token[]): boolean {
+  if (last!.kind === "name") return true;
+  if (last!.kind !== "word") return false;
+  if (before!.name === ".") return true;
+  if (before!.name === "as" || (before!.name === ":" && early!.name === ":")) return false;
+  return !NO_CALL_OF_USERS.has(last!.name) && !KEYWORDS_AFTER[last!.name]?.has(before!.name);
 }
 
 /** Whether a check failed for types of the statement, which says nothing about other statements. */
@@ -297,8 +318,7 @@ const BEFORE_16 =
 /**
  * A server before PostgreSQL 16 does not report the types of columns: the name `result_types` then means the null of
  * the subquery around it, and there is nothing to ask for. The statement is found as the one that this transaction has
- * prepared, because a pooler may change its name. A domain's column has the type below the domain. Records are
- * pseudo-types, as few other columns are.
+ * prepared, because a pooler may change its name. A domain's column has the type below the domain.
  */
 function columnsToAskFor({ known, askedTypes, anySize }: ReadColumns, longest: number): string {
   const list = listed(known, askedTypes, longest);
@@ -308,7 +328,7 @@ function columnsToAskFor({ known, askedTypes, anySize }: ReadColumns, longest: n
     "where prepare_time operator(pg_catalog.>=)current_timestamp)s," +
     `pg_catalog.pg_type where oid operator(pg_catalog.=)any(t)${anySize ? "" : "and typlen operator(pg_catalog.<)0"}` +
     " and(case when typtype operator(pg_catalog.=)'d'then typbasetype else oid end " +
-    `operator(pg_catalog.>=)${FIRST_OF_A_DATABASE} or typtype operator(pg_catalog.=)'p')` +
+    `operator(pg_catalog.>=)${FIRST_OF_A_DATABASE} or oid operator(pg_catalog.=)any('{${RECORD},${RECORD_ARRAY}}'))` +
     (list && `and oid operator(pg_catalog.<>)all('{${list}}')`)
   );
 }

@@ -2,8 +2,8 @@
 //! them.
 //!
 //! Only its server knows what an OID from 10,000 on means. JavaScript asks the server on first need and passes the
-//! answer to [`Types::new`]. A type that is not described has no binary form here, and arrives as the server's text. A
-//! base type without a binary form is known too: its text stays as it is, also inside arrays and composites.
+//! answer to [`Types::new`]. A type that is not described has no binary form here, and arrives as the server's text. So
+//! does a base type of which only the text is known, but arrays of it are split.
 
 use super::rare::Rare;
 use super::{Scalar, oid};
@@ -120,22 +120,21 @@ impl Types {
         }
         match self.kind(type_oid) {
             Some(Kind::Scalar(scalar)) => scalar.is_same_everywhere(),
-            _ => {
-                self.is_readable(type_oid)
-                    && self.is_made_of(type_oid, no_time)
-                    && !self.is_made_of(type_oid, no_float)
-            }
+            _ => self.is_made_of(type_oid, no_time) && !self.is_made_of(type_oid, no_float),
         }
     }
 
-    /// Returns whether there is a decoder for the binary form of a type and everything it is made of.
+    /// Returns whether there is a decoder for a type and everything it is made of.
     pub(super) fn is_readable(&self, type_oid: u32) -> bool {
-        self.is_made_of(type_oid, |part| part.is_some())
+        self.is_made_of(type_oid, |_| true)
     }
 
-    /// Returns whether the text of a type and everything it is made of can be read.
-    pub(super) fn is_readable_text(&self, type_oid: u32) -> bool {
-        self.is_made_of(type_oid, |_| true)
+    /// Returns whether a type is an array of a type of which only the text is known.
+    pub(super) fn is_array_of_text(&self, type_oid: u32) -> bool {
+        let Some(Kind::Array(element)) = self.kind(type_oid) else {
+            return false;
+        };
+        matches!(self.kind(element), Some(Kind::Text(_)))
     }
 
     /// Returns whether neither form of a type can be trusted: not binary because of its times, not text because its
@@ -146,31 +145,20 @@ impl Types {
             && !self.is_made_of(type_oid, no_float)
     }
 
-    /// Returns whether a type is known, and `fits` is true for each of the scalars that it is made of. A part of which
-    /// only the text is known is `None`.
-    fn is_made_of(&self, type_oid: u32, fits: fn(Option<Scalar>) -> bool) -> bool {
+    /// Returns whether a type can be read and is made only of scalars for which `fits` is true.
+    fn is_made_of(&self, type_oid: u32, fits: fn(Scalar) -> bool) -> bool {
         self.walk(type_oid, fits, MAX_DEPTH, &mut { MOST_PARTS })
     }
 
     /// The first `false` ends the walk, so `parts` bounds it.
-    fn walk(
-        &self,
-        type_oid: u32,
-        fits: fn(Option<Scalar>) -> bool,
-        depth: u32,
-        parts: &mut u32,
-    ) -> bool {
+    fn walk(&self, type_oid: u32, fits: fn(Scalar) -> bool, depth: u32, parts: &mut u32) -> bool {
         let (Some(depth), Some(others)) = (depth.checked_sub(1), parts.checked_sub(1)) else {
             return false;
         };
         *parts = others;
         match self.kind(type_oid) {
-            Some(Kind::Scalar(scalar)) => fits(Some(scalar)),
-            Some(Kind::Text(_)) => fits(None),
-            Some(Kind::Range(of)) => {
-                let subtype = self.subtype(of);
-                subtype.is_some() && fits(subtype)
-            }
+            Some(Kind::Scalar(scalar)) => fits(scalar),
+            Some(Kind::Range(of)) => self.subtype(of).is_some_and(fits),
             Some(Kind::Array(of) | Kind::Vector(of) | Kind::Multirange(of)) => {
                 self.walk(of, fits, depth, parts)
             }
@@ -178,7 +166,7 @@ impl Types {
                 .unwrap_or_default()
                 .iter()
                 .all(|[type_oid, ..]| self.walk(*type_oid, fits, depth, parts)),
-            None => false,
+            Some(Kind::Text(_)) | None => false,
         }
     }
 
@@ -247,16 +235,15 @@ impl Types {
     }
 }
 
-fn no_time(part: Option<Scalar>) -> bool {
-    use Scalar as S;
+fn no_time(scalar: Scalar) -> bool {
     !matches!(
-        part,
-        Some(S::Time | S::Timetz | S::Timestamp | S::Timestamptz | S::Interval)
+        scalar,
+        Scalar::Time | Scalar::Timetz | Scalar::Timestamp | Scalar::Timestamptz | Scalar::Interval
     )
 }
 
-fn no_float(part: Option<Scalar>) -> bool {
-    !matches!(part, Some(Scalar::Float4 | Scalar::Float8))
+fn no_float(scalar: Scalar) -> bool {
+    !matches!(scalar, Scalar::Float4 | Scalar::Float8)
 }
 
 fn built_in(type_oid: u32) -> Option<Kind<'static>> {

@@ -43,16 +43,7 @@ pub struct Encoder {
     layout: Layout,
     types: Types,
     strings: AsStrings,
-    keeps: Keeps,
-}
-
-/// Which texts that cannot be read become a string of that text.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Keeps {
-    None,
-    /// Those in a form that is not read, but not those that a change of their type has made.
-    OtherForms,
-    All,
+    keeps_unread: bool,
 }
 
 impl Encoder {
@@ -84,13 +75,7 @@ impl Encoder {
 
     /// Makes the encoder of values in the server's text form; every type has one.
     pub fn of_text(type_oid: u32, strings: AsStrings, types: &Types) -> Encoder {
-        let mut encoder =
-            Encoder::of_layout(type_oid, Layout::of_text(type_oid, types), strings, types);
-        // Such a value arrives as text under any settings.
-        if types.has_other_texts(type_oid) && !types.is_readable(type_oid) {
-            encoder.keeps = Keeps::OtherForms;
-        }
-        encoder
+        Encoder::of_layout(type_oid, Layout::of_text(type_oid, types), strings, types)
     }
 
     fn of_layout(type_oid: u32, layout: Layout, strings: AsStrings, types: &Types) -> Encoder {
@@ -99,7 +84,7 @@ impl Encoder {
             layout,
             types: types.clone(),
             strings,
-            keeps: Keeps::None,
+            keeps_unread: false,
         }
     }
 
@@ -107,9 +92,8 @@ impl Encoder {
     /// which any client may set another DateStyle, and in which the catalog is not asked again what a composite is made
     /// of. Types whose text is the same in every session are not affected, nor is the binary form.
     pub fn keep_unread(&mut self) {
-        if matches!(self.layout, Layout::Text(_)) && self.types.has_other_texts(self.type_oid) {
-            self.keeps = Keeps::All;
-        }
+        self.keeps_unread =
+            matches!(self.layout, Layout::Text(_)) && self.types.has_other_texts(self.type_oid);
     }
 
     /// Appends one value that is not NULL. After an error `out` may end with a part of it.
@@ -235,12 +219,7 @@ impl Encoder {
             Layout::Text(_) => nest.append_text(self.type_oid, value, out),
             _ => nest.append(self.type_oid, value, out, 0),
         };
-        let is_kept = match outcome {
-            Ok(()) => false,
-            Err(UNKNOWN_TYPE) => self.keeps == Keeps::All,
-            Err(_) => self.keeps != Keeps::None,
-        };
-        if is_kept {
+        if outcome.is_err() && self.keeps_unread {
             out.truncate(start);
             json_string::append(out, value);
             return Ok(());

@@ -70,8 +70,9 @@ impl Layout {
             Some(Kind::Text(_)) => {
                 forms::of_text_only(type_oid).map_or(Text::String, Text::Checked)
             }
+            _ if types.is_array_of_text(type_oid) => Text::Read,
             _ if types.is_ambiguous(type_oid) => Text::String,
-            _ if types.is_readable_text(type_oid) => Text::Read,
+            _ if types.is_readable(type_oid) => Text::Read,
             _ => Text::String,
         };
         Layout::Text(text)

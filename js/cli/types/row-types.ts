@@ -105,6 +105,7 @@ export class RowTypes {
 
   #typeOf(oid: number, dimensions: number, inComposite: boolean): string {
     const type = this.#types.get(oid);
+    if ((type?.how === "A" || type?.how === "c") && !this.#isSplit(type)) return "string";
     switch (type?.how) {
       case "A": {
         const element = orNull(this.#typeOf(type.of, 1, inComposite));
@@ -152,6 +153,27 @@ export class RowTypes {
     return (!inComposite && TIMES[dates][name]) || "string";
   }
 
+  /** Whether values are arrays or objects. With a type that has no binary form, only arrays of that type itself are. */
+  #isSplit(type: TypeRow): boolean {
+    return this.#isBinary(type) || (type.how === "A" && this.#isBase(type.of));
+  }
+
+  #isBase(oid: number): boolean {
+    const type = this.#types.get(oid);
+    return type?.how === "d" ? this.#isBase(type.of) : type?.how === "b";
+  }
+
+  /** Whether the type has a binary form. */
+  #isBinary(type: TypeRow | undefined, within: readonly TypeRow[] = []): boolean {
+    if (!type) return false;
+    if (within.includes(type)) return true;
+    const parts = type.how === "c" ? type.attributes.map(([, oid]) => oid) : /^[Ad]$/.test(type.how) ? [type.of] : [];
+    if (parts.length) return parts.every((oid) => this.#isBinary(this.#types.get(oid), [...within, type]));
+    if (type.how !== "b") return true;
+    if (type.schema === "pg_catalog") return !TEXT_ONLY.test(type.name);
+    return EXTENSIONS.has(`${String(type.extension)}.${type.name}`);
+  }
+
   #composite({ attributes }: TypeRow): string {
     const members = attributes.map(([name, oid]) => `  ${property(name)}: ${orNull(this.#typeOf(oid, 1, true))};\n`);
     return `{\n${members.join("")}}`;
@@ -181,6 +203,15 @@ export class RowTypes {
 const GLOBALS = ["Date", "Record", "Temporal", "Uint8Array"];
 /** A float in JSON, which has no number for NaN and infinity. */
 const FLOAT_IN_JSON = 'number | "NaN" | "Infinity" | "-Infinity"';
+const TEXT_ONLY = /^(money|tsvector|tsquery|xml|aclitem|pg_snapshot|txid_snapshot|pg_node_tree|gtsvector|reg[a-z]+)$/;
+const EXTENSIONS: ReadonlySet<string> = new Set([
+  "citext.citext",
+  "hstore.hstore",
+  "vector.vector",
+  "ltree.ltree",
+  "ltree.lquery",
+  "ltree.ltxtquery",
+]);
 
 const orNull = (type: string): string => (type === "unknown" ? type : `${type} | null`);
 

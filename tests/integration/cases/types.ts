@@ -403,38 +403,24 @@ export const types: Cases = {
       }
     },
   },
-  "types without a binary form are texts within arrays and composites, and are refused inside a record": {
+  "a composite with a type without a binary form stays the server's text, and is refused inside a record": {
     ownServer: true,
     async run(t) {
       const [client, s] = await newSchema(t);
-      await client.exec(`create type ${s}.priced as (a int8, m money, d date)`);
-      const values = `row(1, 2, '2024-01-02')::${s}.priced as p, array[row(1, 2, null)::${s}.priced, null] as ps`;
-      const expected = '{"p":{"a":1,"m":"$2.00","d":"2024-01-02"},"ps":[{"a":1,"m":"$2.00","d":null},null]}\n';
-      for (const which of ["first", "second"]) t.assert.equal(await lines(client, `select ${values}`), expected, which);
-      const p = { a: "1", m: "$2.00", d: "2024-01-02" };
-      await t.assert.rows(client.query(`select ${values}`), [{ p, ps: [{ ...p, d: null }, null] }]);
+      await client.exec(`create type ${s}.priced as (a int, m money)`);
+      for (const _ of "123")
+        t.assert.equal(
+          await lines(client, `select row(1, 2)::${s}.priced as p, array[row(1, 2)::${s}.priced] as ps`),
+          '{"p":"(1,$2.00)","ps":"{\\"(1,$2.00)\\"}"}\n',
+        );
       const aclitem = "select row(makeaclitem(10, 10, 'SELECT', false)) as r";
       await t.assert.rejects(client.query(aclitem), { code: "42883", routine: "getTypeBinaryOutputInfo" });
       // The refusal is not remembered: as text the result would be another one.
       await t.assert.rejects(client.query(aclitem), { code: "42883", routine: "getTypeBinaryOutputInfo" });
-      await t.assert.code(lines(client, "select row(1, 2::money) as r"), "SHAPE_CHANGED");
+      const error = (await lines(client, "select row(1, 2::money) as r").catch((error: unknown) => error)) as Error;
+      t.assert(/\(type 790\)\. The statement may have run/.test(error.message), error.message);
       t.assert.equal(await lines(client, "select row(1, 2::money)::text as r"), '{"r":"(1,$2.00)"}\n');
     },
-  },
-  async "a composite with such a type stays text in a DateStyle that is not read, and learns that it has changed"(t) {
-    const [client, s] = await newSchema(t);
-    await client.simple(`create type ${s}.priced as (d date, x xml);
-      create table ${s}.items as select row('2024-01-02', '<a/>')::${s}.priced as p`);
-    const p = async () => (await client.query(`select p from ${s}.items`)).rows;
-    const read = [{ p: { d: "2024-01-02", x: "<a/>" } }];
-    t.assert.deepEqual(await p(), read);
-    await client.exec("set datestyle to german");
-    t.assert.deepEqual(await p(), [{ p: "(02.01.2024,<a/>)" }]);
-    await client.exec("reset datestyle");
-    t.assert.deepEqual(await p(), read);
-    await unseen(client, `alter type ${s}.priced add attribute n int4`);
-    await t.assert.code(p(), "SHAPE_CHANGED");
-    t.assert.deepEqual(await p(), [{ p: { d: "2024-01-02", x: "<a/>", n: null } }]);
   },
   "arrays of a base type are split at the type's own delimiter": {
     ownServer: true,
@@ -444,11 +430,9 @@ export const types: Cases = {
         create function ${s}.place_in(cstring) returns ${s}.place language internal immutable strict as 'textin';
         create function ${s}.place_out(${s}.place) returns cstring language internal immutable strict as 'textout';
         create type ${s}.place (input = ${s}.place_in, output = ${s}.place_out, like = text, delimiter = ':');
-        create domain ${s}.home as ${s}.place;
-        create type ${s}.visit as (id int4, places ${s}.place[])`);
-      const values = `'{POINT(1 2),3:NULL:"a:b"}'::${s}.place[] as places, '{x:y}'::${s}.home[] as homes,
-        row(1, '{x:y}')::${s}.visit as visit`;
-      const row = { places: ["POINT(1 2),3", null, "a:b"], homes: ["x", "y"], visit: { id: 1, places: ["x", "y"] } };
+        create domain ${s}.home as ${s}.place`);
+      const values = `'{POINT(1 2),3:NULL:"a:b"}'::${s}.place[] as places, '{x:y}'::${s}.home[] as homes`;
+      const row = { places: ["POINT(1 2),3", null, "a:b"], homes: ["x", "y"] };
       for (const _ of "123") await t.assert.rows(client.query(`select ${values}`), [row]);
       await t.assert.rows(
         client.simple(`select ${values}`).then(([only]) => only!),

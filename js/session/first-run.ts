@@ -42,12 +42,12 @@ const NO_CALL_OF_USERS = wordsOf(
     "intersect except values with limit offset array",
 );
 /** Keywords before a parenthesis that a function may be called too, each with the words that make it the keyword. */
-const KEYWORDS_AFTER: Readonly<Record<string, ReadonlySet<string>>> = {
-  by: wordsOf("order group partition"),
-  filter: wordsOf(")"),
-  over: wordsOf(")"),
-  join: wordsOf("left right full outer inner cross"),
-};
+const KEYWORDS_AFTER: ReadonlyMap<string, ReadonlySet<string>> = new Map([
+  ["by", wordsOf("order group partition")],
+  ["filter", wordsOf(")")],
+  ["over", wordsOf(")")],
+  ["join", wordsOf("left right full outer inner cross")],
+]);
 
 /** With these a statement changes, while it runs, settings that the text of its own rows depends on. */
 const SETTERS = new Set(["set_config", "pg_settings"]);
@@ -224,7 +224,7 @@ function callsFunction([early, before, last]: readonly Token[]): boolean {
   if (last!.kind !== "word") return false;
   if (before!.name === ".") return true;
   if (before!.name === "as" || (before!.name === ":" && early!.name === ":")) return false;
-  return !NO_CALL_OF_USERS.has(last!.name) && !KEYWORDS_AFTER[last!.name]?.has(before!.name);
+  return !NO_CALL_OF_USERS.has(last!.name) && !KEYWORDS_AFTER.get(last!.name)?.has(before!.name);
 }
 
 /** Whether a check failed for types of the statement, which says nothing about other statements. */

@@ -148,6 +148,7 @@ test.each([
   "select over(1)",
   "select materialized(1)",
   "select join(1)",
+  "select constructor(1)",
   "select a[1:f(2)] from t",
   "select '\\'', f('a\\'b')",
   "insert into t values (1) returning t.info",

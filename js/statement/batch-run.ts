@@ -4,6 +4,7 @@
 import type { Conversation, Handlers, Operation, Reached } from "../connection/operation.ts";
 import { decoderOf, joinedRows, type ParserNames } from "../rows/collect.ts";
 import { checkNames, type ValueForm } from "../rows/form.ts";
+import type { Call } from "../session/call.ts";
 import { isCitusError } from "../session/citus.ts";
 import { joined, type OwnBytes } from "../util/bytes.ts";
 import { HAS_NOT_RUN, PgzError } from "../util/errors.ts";
@@ -33,6 +34,17 @@ export interface BatchPlan {
 interface Ended {
   readonly command: string;
   readonly rowCount: number | null;
+}
+
+/**
+ * For an atomic batch outside a transaction: with the answer to `last` it is stored or undone. An error that ends the
+ * call before that (a deadline, a signal, rows that cannot be read) says that the outcome is unknown.
+ */
+export function tellIfUnfinished(call: Pick<Call<unknown>, "attached">, last: Operation): void {
+  const fail = (error: unknown) => {
+    if (error instanceof PgzError && !last.ended) Object.assign(error, { transaction: "unknown" });
+  };
+  call.attached = { fail };
 }
 
 /** Commands whose effects are undone with their transaction. */

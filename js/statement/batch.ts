@@ -14,7 +14,7 @@ import { PgzError, type BatchFailure } from "../util/errors.ts";
 import { BATCH_CONTINUES, BATCH_ENDS, BATCH_IS_UNDONE } from "../wasm/boundary.ts";
 import { mayBeOutdated, OutdatedAttempt, refusesBinary } from "./attempts.ts";
 import { encodeBatch, type EncodedBatch } from "./batch-encoding.ts";
-import { BatchRun, type BatchPlan, type Settled } from "./batch-run.ts";
+import { BatchRun, tellIfUnfinished, type BatchPlan, type Settled } from "./batch-run.ts";
 import { FirstBatch, firstItems, type FirstItems } from "./first-batch.ts";
 import type { Query } from "./sql.ts";
 
@@ -219,6 +219,7 @@ class Batch<Row> {
     const call = this.#call;
     const known = this.#session.statements;
     const last = windows.length - 1;
+    const endsAlone = atomic && transaction.place === "alone";
     const operation = (run.operation = transaction.flight((preludes) =>
       call.operate(
         connection,
@@ -235,6 +236,7 @@ class Batch<Row> {
         run.conversation,
       ),
     ));
+    if (endsAlone) tellIfUnfinished(call, operation);
     for (let at = 1; at <= last; at++) {
       await connection.written;
       if (operation.ended) break;

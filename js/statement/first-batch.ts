@@ -21,7 +21,7 @@ import { encodeParameters } from "../values/parameters.ts";
 import { joined } from "../util/bytes.ts";
 import { ROWS_COLUMNS, ROWS_FORMAT, ROWS_NONE, type Column } from "../wasm/boundary.ts";
 import { mayBeOutdated, mayBeUnsupported, OutdatedAttempt } from "./attempts.ts";
-import type { BatchItem, BatchPlan, Settled } from "./batch-run.ts";
+import { tellIfUnfinished, type BatchItem, type BatchPlan, type Settled } from "./batch-run.ts";
 import { FirstExecution } from "./first-execution.ts";
 import type { Query } from "./sql.ts";
 
@@ -125,6 +125,7 @@ export class FirstBatch<Row> {
     const sent = this.#items.map((item, at) => this.#send(item, at));
     const ending = call.operate(connection, commit);
     ending.carriesEnd = true;
+    tellIfUnfinished(call, ending);
     call.whenOver(() => sent.forEach(({ operation }) => connection.abandon(operation)));
     const outcomes = await Promise.allSettled(sent.map(({ ended }) => ended));
     await ending.done.catch((lost: unknown) => {

@@ -1,9 +1,9 @@
 // batch(): several statements in one pipeline, as one transaction or each on its own, and what the caller learns when
 // one fails.
-import type { BatchFailure, Client, PgzError, PostgresError } from "../../../js/index.ts";
+import type { BatchFailure, BatchOptions, Client, PgzError, PostgresError } from "../../../js/index.ts";
 import type { Cases } from "../context.ts";
 import { pause } from "../../support/until.mjs";
-import { codeOf, gone, namesOf, newMark, rowsOf, started, terminateRunning, unseen } from "./helpers.ts";
+import { codeOf, gone, namesOf, newMark, newSchema, rowsOf, started, terminateRunning, unseen } from "./helpers.ts";
 import { newNumbers } from "./tables.ts";
 
 const decoder = new TextDecoder();
@@ -388,5 +388,30 @@ export const batch: Cases = {
       (await client.query<{ n: number }>(sql`select count(*)::int4 as n from ${sql.unsafe(table)}`)).rows[0]?.n,
       5_000,
     );
+  },
+  async "an atomic batch that the driver ends says that its outcome is unknown"(t) {
+    const [client, s] = await newSchema(t);
+    await client.exec(`create table ${s}.log (n int4)`);
+    const insert = (mark: string) => `insert into ${s}.log values (1) /* ${mark} */`;
+    const twice = "select 1 as a, 2 as a";
+    const refused = () => {
+      throw new Error("refused");
+    };
+    const cases: [string[], BatchOptions, string][] = [
+      [[twice], { duplicates: "error" }, "DUPLICATE_COLUMN"],
+      [["select 'x'::text as x"], { types: { text: refused } }, "INVALID_VALUE"],
+      [["select row(1, 2::money) as r"], {}, "SHAPE_CHANGED"],
+      [["select n from generate_series(1, 9) as n"], { maxRows: 2 }, "RESPONSE_TOO_LARGE"],
+    ];
+    for (const [texts, options, code] of cases)
+      for (const mark of ["new", "known"]) {
+        const ended = client.batch([insert(mark + code), ...texts], options);
+        await t.assert.rejects(ended, { code, transaction: "unknown", retryable: false });
+        // Within a transaction that is still open, nothing is stored yet.
+        const within = client.transaction((tx) => tx.batch([insert(mark + code), ...texts], options));
+        await t.assert.rejects(within, { code, transaction: undefined });
+      }
+    const failed = client.batch([insert("a"), "select 1 / 0"]);
+    await t.assert.rejects(failed, { code: "22012", transaction: undefined });
   },
 };

@@ -70,6 +70,15 @@ describe.each(testServers().servers.map((server) => [server.major, server] as co
       expect(names).toEqual(["a", "42703", "b", "42601", "c"]);
     });
 
+    test("a statement whose types must be asked for is described, whatever follows it", async () => {
+      // Another application name is another server for the cache of types.
+      const fresh = createClient(database.superuserUrl, { applicationName: "nothing is known" });
+      const texts = ["select 'sad'::mood as m", "select wrong", "select row(1, null) as r", "select from where"];
+      const told = await describeAll(fresh, texts, (_, described) => Promise.resolve(described));
+      await fresh.close();
+      expect(texts.map((text) => "fields" in told.get(text)!)).toEqual([true, false, true, false]);
+    });
+
     test.each(here)("$sql", (statement) => {
       const names = truth(statement).map(({ name }) => name);
       const expected = truth(statement).filter(({ name }, index) => names.lastIndexOf(name) === index);

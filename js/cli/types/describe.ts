@@ -47,6 +47,9 @@ export async function describeAll<After>(
   return result!.after;
 }
 
+/** in_failed_sql_transaction */
+const FOLLOWS_A_FAILURE = "25P02";
+
 interface Parsed {
   readonly described: Omit<Described, "nullable">;
   /** The trees that may be the statement's own; empty if a tree could not be read. */
@@ -57,24 +60,31 @@ async function describeIn(tx: Transaction, texts: Iterable<string>): Promise<Map
   await tx.exec("savepoint unset", QUIET);
   await tx.query(SETTINGS, QUIET);
   await tx.exec("savepoint described", QUIET);
+  const wanted = [...new Set(texts)];
   const found = new Map<string, Parsed | PgzError>();
-  let waiting = [...new Set(texts)];
+  let waiting = wanted;
   while (waiting.length) {
-    // One round trip for all texts, and one more for each text that is refused: the server then refuses the later texts
-    // too.
+    // One round trip for all texts, and one more for each text that is refused: the server then refuses what follows
+    // too, which may be the question about an earlier text's types.
     const answers = await Promise.allSettled(waiting.map((text) => parsed(tx, text)));
-    const refused = answers.findIndex(({ status }) => status === "rejected");
-    const over = refused < 0 ? answers.length : refused + 1;
-    for (const [index, answer] of answers.slice(0, over).entries())
-      found.set(waiting[index]!, answer.status === "fulfilled" ? answer.value : ofServer(answer.reason));
-    if (refused >= 0) await tx.exec("rollback to savepoint described", QUIET);
-    waiting = waiting.slice(over);
+    const reasons = answers.map((answer) => (answer.status === "rejected" ? ofServer(answer.reason) : undefined));
+    const refused = waiting[reasons.findIndex((reason) => reason !== undefined && reason.code !== FOLLOWS_A_FAILURE)];
+    for (const [index, text] of waiting.entries()) {
+      const answer = answers[index]!;
+      if (answer.status === "fulfilled") found.set(text, answer.value);
+      else if (refused === undefined || text === refused) found.set(text, reasons[index]!);
+    }
+    if (reasons.some((reason) => reason !== undefined)) await tx.exec("rollback to savepoint described", QUIET);
+    waiting = waiting.filter((text) => !found.has(text));
   }
   await tx.exec("rollback to savepoint unset", QUIET);
   const trees = [...found.values()].flatMap((each) => ("trees" in each ? each.trees : []));
   const facts = await factsOf(tx, named(trees));
   const all = new Map<string, Described | PgzError>();
-  for (const [text, each] of found) all.set(text, "described" in each ? withNull(each, facts) : each);
+  for (const text of wanted) {
+    const each = found.get(text)!;
+    all.set(text, "described" in each ? withNull(each, facts) : each);
+  }
   return all;
 }
 

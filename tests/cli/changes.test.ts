@@ -81,7 +81,7 @@ test("a reader that leaves ends the command, and errors come with advice", async
   for (const [words, code, told] of [
     [["changes"], 64, /--slot, and --publication or --tables/],
     [["changes", "x"], 64, /--slot/],
-    [[...WORDS, "--snapshot"], 64, /createSlot/],
+    [[...WORDS, "--snapshot"], 64, /--snapshot needs a new slot: give --create-slot too/],
     [[...WORDS, "--from", "12"], 64, /position such as/],
     [["changes", "--slot", "missing", "--publication", NAME], 1, /ADVICE: {2}Make it first/],
     [[...WORDS, "--snapshot", "--create-slot", "permanent"], 1, /exists/],

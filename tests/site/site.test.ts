@@ -310,6 +310,7 @@ test("the quickstart has a tab for each runtime, and shows the code of the one t
   await page.locator(".hero .actions a", { hasText: "Quickstart" }).click();
   await page.waitForURL(/\/quickstart/);
   const read = page.locator(".vp-code-group").nth(1);
+  await read.waitFor();
   expect(await read.locator(".tabs label").allTextContents()).toEqual(["Workers", "Node", "Deno", "Bun"]);
   expect(await read.locator(".active code").textContent()).toContain("env.HYPERDRIVE");
   await read.locator(".tabs label", { hasText: "Node" }).click();

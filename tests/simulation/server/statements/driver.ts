@@ -33,7 +33,7 @@ const statement = (text: string, analyse: Statement["analyse"]): Statement => ({
 export function driversOwn(text: string, form: string): Statement | undefined {
   if (text.startsWith("select pg_catalog.concat('pgz-edge: ',why)::int from(")) return check(text);
   if (text.startsWith("select pg_catalog.pg_is_in_recovery(), pg_catalog.to_char(")) return log(text);
-  if (text.startsWith("select pg_catalog.pg_is_in_recovery() as") && text.endsWith(' as "isAtWork"')) return work(text);
+  if (text.startsWith("select pg_catalog.pg_is_in_recovery() as") && text.includes(' as "isAtWork"')) return work(text);
   if (text.startsWith("with recursive ranges as (")) return catalog(text);
   if (text.startsWith("select pg_catalog.json_object_agg(name, pg_catalog.to_regtype(name)")) return names(text);
   const settings = SCOPE.exec(form)?.[1];

@@ -10,7 +10,7 @@ import { Collector, type ParserNames } from "../rows/collect.ts";
 import { checkNames } from "../rows/form.ts";
 import type { Call } from "../session/call.ts";
 import type { TypesInFront } from "../session/catalog-questions.ts";
-import type { FirstRun } from "../session/first-run.ts";
+import { isPipelinable, type FirstRun } from "../session/first-run.ts";
 import { isCitusError, rememberCitus } from "../session/citus.ts";
 import { isOdd, noteLoss, noteOddResponse, noteSuccess } from "../session/odd-servers.ts";
 import type { Session } from "../session/session.ts";
@@ -47,6 +47,8 @@ export function firstItems(
   if (!atomic || config.firstRun !== "text" || !transaction.isNone || form.limits.length) return undefined;
   if (isOdd(config, "batch")) return undefined;
   if (queries.length > MOST_ITEMS || queries.every(({ text }) => statements.known(text))) return undefined;
+  // Behind a COMMIT there would be no transaction for the next item's savepoint.
+  if (!queries.every(({ text }) => isPipelinable(text))) return undefined;
   const items: Item[] = [];
   for (const { text, values } of queries) {
     const shape = statements.known(text);

@@ -84,7 +84,8 @@ test("a reader that leaves ends the command, and errors come with advice", async
     [[...WORDS, "--snapshot"], 64, /--snapshot needs a new slot: give --create-slot too/],
     [[...WORDS, "--from", "12"], 64, /position such as/],
     [["changes", "--slot", "missing", "--publication", NAME], 1, /ADVICE: {2}Make it first/],
-    [[...WORDS, "--snapshot", "--create-slot", "permanent"], 1, /exists/],
+    [[...WORDS, "--snapshot", "--create-slot", "permanent"], 1, /^ERROR.*exists/],
+    [[...WORDS, "--from", "FFFFF/0"], 1, /^ERROR/],
   ] as const) {
     const result = await cli.run(words, { env });
     expect([words, result]).toEqual([words, { code, out: "", err: expect.stringMatching(told) }]);

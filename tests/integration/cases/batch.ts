@@ -389,6 +389,16 @@ export const batch: Cases = {
       5_000,
     );
   },
+  async "an item that is a COMMIT keeps what came before, also if the item behind it is new"(t) {
+    const [client, s] = await newSchema(t);
+    await client.exec(`create table ${s}.log (n int4)`);
+    const insert = (n: number) => `insert into ${s}.log values (${n}) returning n`;
+    // From the second round on COMMIT is known, and the first item too.
+    for (const n of [1, 2, 3]) {
+      const [first, , last] = await client.batch([insert(0), "commit", insert(n)]);
+      t.assert.deepEqual([first?.rows, last?.rows], [[{ n: 0 }], [{ n }]]);
+    }
+  },
   async "an atomic batch that the driver ends says that its outcome is unknown"(t) {
     const [client, s] = await newSchema(t);
     await client.exec(`create table ${s}.log (n int4)`);

@@ -73,16 +73,16 @@ async function run(task: Task): Promise<void> {
     const isShown = wantsProgress(options, process.stdout.isTTY !== true);
     const progress = isShown ? new Progress({ unit: "change", more: () => behind(feed) }) : undefined;
     let isComplete = options["snapshot"] !== true;
-    let hasWritten = false;
+    let hasLines = false;
     try {
       await writeAll(feed, progress, (state) => {
-        hasWritten = true;
+        hasLines = true;
         isComplete ||= !["snapshot", "over"].includes(state);
       });
     } finally {
       progress?.end(progress.rows);
       const { acknowledged } = feed.stats();
-      if (hasWritten && isComplete && acknowledged !== "0/0") say(`Acknowledged up to ${acknowledged}.`);
+      if (hasLines && isComplete && acknowledged !== "0/0") say(`Acknowledged up to ${acknowledged}.`);
       if (!isComplete && signal?.aborted)
         say("The snapshot broke off: discard the rows. Its slot was dropped, if the server could be reached.");
     }

@@ -31,8 +31,10 @@ function ofDriver(error: PgzError): string[] {
   const { severity, detail, hint, where } = serverErrorOf(error) ?? {};
   const advice = adviceOf(error);
   const isOfSource = error.code === "COPY_SOURCE_FAILED" && cause instanceof Error;
+  // The server's words may name a column or a table as an option is named.
+  const message = error instanceof PostgresError ? error.message : withFlags(error.message);
   return [
-    `${severity ?? "ERROR"}:  ${MESSAGE[error.code] ?? withFlags(error.message)} (${error.code})`,
+    `${severity ?? "ERROR"}:  ${MESSAGE[error.code] ?? message} (${error.code})`,
     ...(error.excerpt === undefined ? [] : [error.excerpt]),
     ...(isOfSource ? [`CAUSE:  ${cause.message}`] : []),
     ...(detail === undefined ? [] : [`DETAIL:  ${detail}`]),

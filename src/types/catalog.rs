@@ -2,8 +2,8 @@
 //! them.
 //!
 //! Only its server knows what an OID from 10,000 on means. JavaScript asks the server on first need and passes the
-//! answer to [`Types::new`]. A type that is not described has no binary form here, and arrives as the server's text. So
-//! does a base type of which only the text is known, but arrays of it are split.
+//! answer to [`Types::new`]. A type that is not described has no binary form here, and arrives as the server's text.
+//! The same holds for a base type of which only the text is known. Arrays of such a type are split.
 
 use super::rare::Rare;
 use super::{Scalar, oid};

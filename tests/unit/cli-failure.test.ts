@@ -4,6 +4,7 @@ import { changesLost } from "../../js/adapters/changes/log-check.ts";
 import { checkOptions, type ChangesOptions } from "../../js/adapters/changes/options.ts";
 import { textOf } from "../../js/cli/failure.ts";
 import { Misuse } from "../../js/cli/misuse.ts";
+import { PostgresError } from "../../js/index.ts";
 
 const of = { slot: "s", publication: "p" } as const;
 
@@ -35,4 +36,10 @@ test("what is lost is read anew with flags, and a slot may be called as an optio
   const text = textOf(changesLost("from", 16n, "the slot is gone"), false);
   expect(text).toContain('Slot "from" cannot continue after 0/10');
   expect(text).toContain("(--create-slot permanent, --snapshot, without --from).");
+});
+
+test("the server's words stay as they are", () => {
+  const message = 'null value in column "createSlot" of "tables" violates "trustTables"';
+  const error = new PostgresError({ severity: "ERROR", code: "23502", message });
+  expect(textOf(error, false)).toBe(`ERROR:  ${message} (23502)`);
 });

@@ -68,7 +68,7 @@ async function describeIn(tx: Transaction, texts: Iterable<string>): Promise<Map
     // too, which may be the question about an earlier text's types.
     const answers = await Promise.allSettled(waiting.map((text) => parsed(tx, text)));
     const reasons = answers.map((answer) => (answer.status === "rejected" ? ofServer(answer.reason) : undefined));
-    const refused = waiting[reasons.findIndex((reason) => reason !== undefined && reason.code !== FOLLOWS_A_FAILURE)];
+    const refused = waiting.find((_, index) => (reasons[index]?.code ?? FOLLOWS_A_FAILURE) !== FOLLOWS_A_FAILURE);
     for (const [index, text] of waiting.entries()) {
       const answer = answers[index]!;
       if (answer.status === "fulfilled") found.set(text, answer.value);

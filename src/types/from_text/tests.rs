@@ -48,8 +48,12 @@ fn types() -> Types {
 }
 
 fn read(type_oid: u32, text: &str) -> Result<String, InvalidValue> {
+    read_with(&types(), type_oid, text)
+}
+
+fn read_with(types: &Types, type_oid: u32, text: &str) -> Result<String, InvalidValue> {
     let mut out = Vec::new();
-    let encoder = Encoder::with_types(type_oid, 0, AsStrings::ALL, &types()).unwrap();
+    let encoder = Encoder::with_types(type_oid, 0, AsStrings::ALL, types).unwrap();
     encoder.encode(text.as_bytes(), &mut out)?;
     Ok(String::from_utf8(out).unwrap())
 }

@@ -1,9 +1,8 @@
 //! Types of which only the text is known here: arrays of them are split, composites with them stay text.
 
-use super::all_refused;
+use super::{all_refused, read_with};
 use crate::types::tests::text_json;
-use crate::types::{AsStrings, Encoder, InvalidValue, Types, has_binary_encoder, oid};
-use alloc::string::String;
+use crate::types::{AsStrings, Encoder, Types, has_binary_encoder, oid};
 use alloc::vec::Vec;
 
 /// 20000 is a base type whose arrays have `:` between their elements, 20001 its array, 20002 a domain over it, 20003 an
@@ -16,16 +15,6 @@ fn types() -> Types {
         &[20, 0, 2, 790, 2, 3],
         "idm",
     )
-}
-
-fn encoder(type_oid: u32) -> Encoder {
-    Encoder::with_types(type_oid, 0, AsStrings::ALL, &types()).unwrap()
-}
-
-fn read(type_oid: u32, text: &str) -> Result<String, InvalidValue> {
-    let mut out = Vec::new();
-    encoder(type_oid).encode(text.as_bytes(), &mut out)?;
-    Ok(String::from_utf8(out).unwrap())
 }
 
 #[test]
@@ -69,10 +58,14 @@ fn types_of_a_database_are_split_where_their_text_says() {
         (20006, "[a,b)", "\"[a,b)\""),
     ] {
         assert!(!types().has_binary_encoder(type_oid));
-        assert_eq!(read(type_oid, text).as_deref(), Ok(expected), "{text}");
+        assert_eq!(
+            read_with(&types(), type_oid, text).as_deref(),
+            Ok(expected),
+            "{text}"
+        );
     }
     // A comma does not separate these elements.
-    assert!(read(20001, "{\"a\",\"b\"}").is_err());
+    assert!(read_with(&types(), 20001, "{\"a\",\"b\"}").is_err());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 // when `flushInterval` has passed.
 //
 // Knows the rows that wait in the core, and sinks. Must not know events, or what a sink's failure means.
-import { fromFailure, PgzError } from "../util/errors.ts";
+import { PgzError, undecodable } from "../util/errors.ts";
 import type { Core } from "../wasm/boundary.ts";
 import type { Operation } from "./operation.ts";
 
@@ -64,8 +64,4 @@ export class RowDelivery {
     if (operation.conversation.rows?.full?.()) this.#timer = this.#flushLater(operation);
     else this.#connection.guarded(() => this.deliver(operation));
   }
-}
-
-function undecodable(cause: unknown): PgzError {
-  return fromFailure({ code: "INVALID_VALUE", message: `The rows could not be decoded: ${String(cause)}` }, { cause });
 }

@@ -7,8 +7,8 @@ import { checkNames, type ValueForm } from "../rows/form.ts";
 import type { Call } from "../session/call.ts";
 import { isCitusError } from "../session/citus.ts";
 import { joined, type OwnBytes } from "../util/bytes.ts";
-import { HAS_NOT_RUN, PgzError } from "../util/errors.ts";
-import type { RowDecoder, RowMode } from "../values/objects.ts";
+import { HAS_NOT_RUN, PgzError, undecodable } from "../util/errors.ts";
+import { countOf, type RowDecoder, type RowMode } from "../values/objects.ts";
 import { ROWS_COLUMNS, ROWS_FORMAT, ROWS_NONE, type Column, type ItemOutcome } from "../wasm/boundary.ts";
 import { isStale } from "./attempts.ts";
 import type { EncodedBatch } from "./batch-encoding.ts";
@@ -76,6 +76,12 @@ export class BatchRun<Row> {
   #decode: RowDecoder | undefined;
   readonly #batches: Row[][] = [];
   readonly #pieces: Uint8Array[] = [];
+  /** Number of rows in `#batches`. */
+  #rowCount = 0;
+  /** Why the rows of a statement cannot be read. */
+  readonly #unreadable = new Map<number, unknown>();
+  /** Rows that a parser refused, or that could not be decoded, by their places among all rows of the run. */
+  readonly #undecoded: { readonly from: number; readonly to: number; readonly error: PgzError }[] = [];
 
   /** `learning`: handlers that store what responses say about statements. */
   constructor(encoded: EncodedBatch, { atomic, form, mode }: BatchPlan, learning: Handlers, catalog: ParserNames) {
@@ -90,8 +96,7 @@ export class BatchRun<Row> {
       severalResults: true,
       rows: {
         columns: (columns) => this.#columns(columns),
-        rows: (view) =>
-          void (this.#decode ? this.#batches.push(this.#decode(view) as Row[]) : this.#pieces.push(view.slice())),
+        rows: (view) => (this.#decode ? this.#rows(view, this.#decode) : void this.#pieces.push(view.slice())),
       },
       on: {
         ...learning,
@@ -150,12 +155,32 @@ export class BatchRun<Row> {
   /** The error of an atomic batch. */
   #failure: PgzError | undefined;
 
+  /** What is thrown here ends an atomic batch. Of an isolated one, it is the error of the statement's items only. */
   #columns(columns: readonly Column[]): void {
-    checkNames(this.#form, columns);
     const statement = this.#encoded.numbers[this.#ends.length]!;
     this.#fields[statement] = columns;
     if (this.#isValues)
       this.#decode = this.#decoders[statement] = decoderOf(columns, this.#form, this.#mode, this.#catalog);
+    try {
+      checkNames(this.#form, columns);
+    } catch (cause) {
+      if (this.#atomic) throw cause;
+      this.#unreadable.set(statement, cause);
+    }
+  }
+
+  /** As {@link #columns}. A batch of rows may be those of several items, so all of these fail. */
+  #rows(view: Uint8Array, decode: RowDecoder): void {
+    const from = this.#rowCount;
+    this.#rowCount += countOf(view);
+    try {
+      this.#batches.push(decode(view) as Row[]);
+    } catch (cause) {
+      if (this.#atomic) throw cause;
+      const error = cause instanceof PgzError ? cause : undecodable(cause);
+      this.#undecoded.push({ from, to: this.#rowCount, error });
+      this.#batches.push(new Array<Row>(this.#rowCount - from));
+    }
   }
 
   get #isValues(): boolean {
@@ -184,13 +209,20 @@ export class BatchRun<Row> {
     this.#ends.forEach((end, at) => {
       const from = to;
       to += this.#outputs[at]!;
-      if (end instanceof PgzError) settled[order[at]!] = { status: "rejected", reason: end };
-      else
-        settled[order[at]!] = {
-          status: "fulfilled",
-          value: this.#item(end, this.#fields[numbers[at]!] ?? [], { rows, bytes, from, to }),
-        };
+      const reason = end instanceof PgzError ? end : this.#reasonAgainst(numbers[at]!, from, to);
+      settled[order[at]!] = reason
+        ? { status: "rejected", reason }
+        : {
+            status: "fulfilled",
+            value: this.#item(end as Ended, this.#fields[numbers[at]!] ?? [], { rows, bytes, from, to }),
+          };
     });
+  }
+
+  /** Why an item that has run has no result: its statement, and where its rows are. */
+  #reasonAgainst(statement: number, from: number, to: number): unknown {
+    const isHere = (rows: { readonly from: number; readonly to: number }) => rows.from < to && from < rows.to;
+    return this.#unreadable.get(statement) ?? this.#undecoded.find(isHere)?.error;
   }
 
   /** Property by property, because an object made of two spread objects costs more than everything else of an item. */

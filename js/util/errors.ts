@@ -502,6 +502,11 @@ export function fromFailure(failure: Failure, facts?: Facts): PgzError {
   return new ProtocolError(code as Code, text, facts);
 }
 
+/** Returns the error for rows that a sink could not take, such as a text longer than the runtime's longest string. */
+export function undecodable(cause: unknown): PgzError {
+  return fromFailure({ code: "INVALID_VALUE", message: `The rows could not be decoded: ${String(cause)}` }, { cause });
+}
+
 /** The state of the session when an ErrorResponse came. */
 interface Circumstances {
   /** Before the first ReadyForQuery, when no statement can have run. */

@@ -177,16 +177,23 @@ let scratch = slotsIn(new Uint8Array(1 << 10));
 const SCRATCH = 1 << 20;
 const NONE: readonly unknown[] = [];
 
+/** Bytes of a batch's last part: the number of its rows, and how many bytes of text and of JSON are before it. */
+const TAIL = 12;
+
+const numberAt = (view: Uint8Array, at: number): number =>
+  (view[at]! | (view[at + 1]! << 8) | (view[at + 2]! << 16) | (view[at + 3]! << 24)) >>> 0;
+
+/** Number of rows in a batch. */
+export const countOf = (view: Uint8Array): number => numberAt(view, view.length - TAIL);
+
 /**
  * Splits a batch into its parts, before its rows are built. The result is valid until the next batch is opened, unless
  * `own`: then the user's code runs meanwhile, which might call this function again.
  */
 export function openBatch(view: Uint8Array, own: boolean): Batch {
-  const end = view.length - 12;
-  const number = (at: number) =>
-    (view[at]! | (view[at + 1]! << 8) | (view[at + 2]! << 16) | (view[at + 3]! << 24)) >>> 0;
-  const json = end - number(end + 8);
-  const text = json - number(end + 4);
+  const end = view.length - TAIL;
+  const json = end - numberAt(view, end + 8);
+  const text = json - numberAt(view, end + 4);
   let slots = scratch;
   if (own || text > SCRATCH) slots = slotsIn(view.slice(0, text) as OwnBytes);
   else {
@@ -195,7 +202,7 @@ export function openBatch(view: Uint8Array, own: boolean): Batch {
   }
   const { units, textOf } = textsOf(view.subarray(text, json));
   return {
-    count: number(end),
+    count: countOf(view),
     slots,
     text: units,
     textOf,

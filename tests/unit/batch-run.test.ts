@@ -3,7 +3,6 @@
 import { expect, test } from "vitest";
 import type { Reached } from "../../js/connection/operation.ts";
 import type { ValueForm } from "../../js/rows/form.ts";
-import { Catalog } from "../../js/session/catalog.ts";
 import type { EncodedBatch } from "../../js/statement/batch-encoding.ts";
 import { BatchRun, type Settled } from "../../js/statement/batch-run.ts";
 import { fromErrorResponse, type PgzError } from "../../js/util/errors.ts";
@@ -24,23 +23,29 @@ interface Settings {
   readonly form?: number;
   readonly atomic?: boolean;
   readonly unique?: boolean;
+  /** The user's parser of integers. */
+  readonly parse?: (value: unknown) => unknown;
   /** The number of each item's statement, and the places of the items in the batch. */
   readonly numbers?: readonly number[];
   readonly order?: readonly number[];
 }
 
-function newRun({ form = ROWS_COLUMNS, atomic = false, unique = false, numbers = [0, 0, 0], order }: Settings = {}) {
+function newRun(settings: Settings = {}) {
+  const { form = ROWS_COLUMNS, atomic = false, unique = false, parse, numbers = [0, 0, 0], order } = settings;
   const encoded = { numbers, order: order ?? numbers.map((_, at) => at) } as unknown as EncodedBatch;
-  const policy = { int8: "string", numeric: "string", dates: "string", bytea: "bytes", parsers: undefined };
+  const policy = {
+    int8: "string",
+    numeric: "string",
+    dates: "string",
+    bytea: "bytes",
+    parsers: parse && new Map([["int4", parse]]),
+  };
   const valueForm = { form, limits: NO_LIMITS, contentType: "", unique, policy } as unknown as ValueForm;
   const learned: unknown[] = [];
   const learning = { columns: (event: unknown) => void learned.push(event) };
-  const run = new BatchRun<unknown>(
-    encoded,
-    { atomic, form: valueForm, mode: "objects" as never },
-    learning,
-    new Catalog(),
-  );
+  const run = new BatchRun<unknown>(encoded, { atomic, form: valueForm, mode: "objects" as never }, learning, {
+    parsersByOid: (parsers) => new Map([[23, parsers.get("int4")!]]),
+  });
   const { rows, on } = run.conversation;
   return {
     run,
@@ -156,12 +161,50 @@ test("bytes are copied, because their buffer is reused", () => {
   expect(settled()).toMatchObject([{ value: { bytes: new TextEncoder().encode("ab") } }]);
 });
 
-test("two columns with one name are refused before any row if names must be unique", () => {
+test("two columns with one name end an atomic batch before any row if names must be unique", () => {
   for (const form of [ROWS_COLUMNS, ROWS_NDJSON]) {
-    const { columns } = newRun({ form, unique: true });
+    const { columns } = newRun({ form, unique: true, atomic: true });
     expect(() => columns("a", "a")).toThrow(expect.objectContaining({ code: "DUPLICATE_COLUMN" }));
     expect(() => columns("a", "b")).not.toThrow();
   }
+});
+
+test("isolated items whose statement has two columns with one name are rejected, and the others have their rows", () => {
+  const { columns, rows, ended, switchTo, settled } = newRun({ unique: true, numbers: [0, 1, 0, 1] });
+  columns("a");
+  rows(1);
+  ended("SELECT", 1);
+  columns("b", "b");
+  ended("INSERT", 0);
+  switchTo(0);
+  rows(2);
+  ended("SELECT", 1);
+  switchTo(1);
+  ended("INSERT", 0);
+  const all = settled();
+  expect(reasons(all)).toEqual(["SELECT", "DUPLICATE_COLUMN", "SELECT", "DUPLICATE_COLUMN"]);
+  expect([all[0], all[2]]).toMatchObject([{ value: { rows: [{ a: 1 }] } }, { value: { rows: [{ a: 2 }] } }]);
+});
+
+test("a parser that throws rejects the isolated items whose rows it did not take, and ends an atomic batch", () => {
+  const parse = (value: unknown) => {
+    if (value === 2) throw new Error("a two");
+    return value;
+  };
+  const { columns, rows, ended, settled } = newRun({ parse });
+  columns("a");
+  rows(1);
+  ended("SELECT", 1);
+  rows(2, 3);
+  ended("SELECT", 2);
+  rows(4);
+  ended("SELECT", 1);
+  const all = settled();
+  expect(reasons(all)).toEqual(["SELECT", "INVALID_VALUE", "SELECT"]);
+  expect([all[0], all[2]]).toMatchObject([{ value: { rows: [{ a: 1 }] } }, { value: { rows: [{ a: 4 }] } }]);
+  const atomic = newRun({ parse, atomic: true });
+  atomic.columns("a");
+  expect(() => atomic.rows(2)).toThrow("a two");
 });
 
 // -- failures --------------------------------------------------------------------------------------------------------

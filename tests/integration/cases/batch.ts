@@ -424,4 +424,22 @@ export const batch: Cases = {
     const failed = client.batch([insert("a"), "select 1 / 0"]);
     await t.assert.rejects(failed, { code: "22012", transaction: undefined });
   },
+  async "rows that an isolated item cannot give reject that item only"(t) {
+    const [client, s] = await newSchema(t);
+    await client.exec(`create table ${s}.log (n int4)`);
+    const insert = `insert into ${s}.log values (1)`;
+    const refuse = (value: unknown) => {
+      if (value === "refused") throw new Error("refused");
+      return value;
+    };
+    const named = [insert, "select 1 as a, 2 as a", "select 3 as n"];
+    const parsed = ["select 'x'::text as x", "select 'refused'::text as x, 1 as n", insert];
+    for (let time = 0; time < 2; time++) {
+      const ofNames = await client.batch(named, { atomic: false, duplicates: "error" });
+      t.assert.deepEqual(rowsOf(ofNames), [[], "DUPLICATE_COLUMN", [{ n: 3 }]]);
+      const ofParsers = await client.batch(parsed, { atomic: false, types: { text: refuse } });
+      t.assert.deepEqual(rowsOf(ofParsers), [[{ x: "x" }], "INVALID_VALUE", []]);
+    }
+    await t.assert.rows(client.query(`select count(*)::int4 as n from ${s}.log`), [{ n: 4 }]);
+  },
 };

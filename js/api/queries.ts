@@ -116,7 +116,7 @@ export abstract class Queries extends CallRunner {
   async first<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Promise<Row | undefined> {
     const { rows, truncated } = await this.query<Row>(input as QueryInput, ...(rest as [QueryOptions?]));
     // `undefined` would say that there is no row.
-    if (truncated && !rows.length) throw new ResponseTooLargeError(truncated);
+    if (truncated && !rows.length) throw errorOf(new ResponseTooLargeError(truncated), toCall(input, rest)[0]);
     return rows[0];
   }
 

@@ -341,7 +341,8 @@ export class Transaction extends Calls {
 
   /**
    * Runs a nested transaction: a savepoint that is released when `work` has returned, and rolled back to when it
-   * throws. Meanwhile calls of the outer transaction reject with `TRANSACTION_OPEN`.
+   * throws. Meanwhile calls of the outer transaction reject with `TRANSACTION_OPEN`. It has no options: an isolation
+   * level or a deadline is the outer transaction's.
    *
    * @example
    * await client.transaction(async (tx) => {
@@ -349,10 +350,17 @@ export class Transaction extends Calls {
    *   await tx.transaction((inner) => inner.exec("call risky()")).catch(report); // rolled back to a savepoint
    * });
    */
-  async transaction<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T> {
+  transaction<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T>;
+  // The compiler refuses options too, except where the object may also be a client.
+  async transaction<T>(work: (transaction: Transaction) => T | Promise<T>, options: object = {}): Promise<T> {
     const refused = this.refused() ?? this.unfinished();
     if (refused) throw refused;
     checkWork(work);
+    if (Object.values(options).some((value) => value !== undefined))
+      throw new UsageError(
+        "INVALID_OPTION",
+        "A nested transaction has no options, because it is a savepoint: give them to the outer transaction.",
+      );
     const run = this.#runNested(work);
     this.#lastNestedOver = run.then(
       () => {},
@@ -536,7 +544,9 @@ export class Transaction extends Calls {
   protected override connected(): Session {
     const { connection, transaction } = this.#session;
     if (connection.closed) throw lostWith(connection.closed, this.#end?.reason);
-    if (transaction.isNone) throw ended();
+    // SQL has ended it, and nothing has run since then.
+    if (transaction.isNone)
+      throw Object.assign(ended(), { transaction: transaction.wasEndedInSql ? "unknown" : "rolled back" });
     return this.#session;
   }
 

@@ -28,7 +28,7 @@ export const query: Cases = {
     t.assert.deepEqual(await client.transaction((tx) => tx.first("select 1 as a")), { a: 1 });
     await t.assert.code(client.first("select 1/0"), "22012");
     const cut = client.first("select repeat('x', 2000)", { maxFieldBytes: 1000, onLimit: "truncate" });
-    await t.assert.rejects(cut, { code: "RESPONSE_TOO_LARGE" });
+    await t.assert.rejects(cut, { code: "RESPONSE_TOO_LARGE", query: "select repeat('x', 2000)" });
     await t.assert.code(client.first(5 as never), "INVALID_QUERY");
   },
   async "cache: false appends its comment to the text of each call, and refuses a value that is not boolean"(t) {

@@ -240,17 +240,18 @@ export const transactions: Cases = {
       "TRANSACTION_OPEN",
     );
     // The transaction was ended in SQL, so later statements would run outside it.
-    t.assert.equal(
-      await codeOf(
-        client.transaction(async (tx) => {
-          await tx.exec("commit");
-          await tx.exec(`insert into ${table} values (1)`);
-        }),
-      ),
-      "TRANSACTION_FINISHED",
-    );
-    t.assert.equal(await codeOf(client.transaction((tx) => tx.exec("rollback"))), "TRANSACTION_FINISHED");
+    const ended = async (text: string) => {
+      const code = "TRANSACTION_FINISHED";
+      const transaction = text === "commit" ? "unknown" : "rolled back";
+      const ending = client.transaction((tx) => tx.exec(text));
+      await t.assert.rejects(ending, { code, transaction });
+      const goesOn = client.transaction((tx) => tx.exec(text).then(() => tx.exec(`insert into ${table} values (1)`)));
+      await t.assert.rejects(goesOn, { code, transaction });
+    };
+    for (const text of ["commit", "rollback"]) await ended(text);
     t.assert.equal(await count(client, table), 0);
+    const nested = (db: Pick<Client, "transaction">) => db.transaction(() => 1, { isolation: "serializable" });
+    await t.assert.code(client.transaction(nested), "INVALID_OPTION");
   },
   async "a transaction waits for earlier calls, and later calls wait for its end"(t) {
     const client = await t.client();

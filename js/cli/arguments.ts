@@ -55,10 +55,10 @@ function reasonOf(error: unknown, names: readonly string[]): string {
   if (/^-[hpdUwW]'/.test(name))
     return "Say where to connect to by --url, DATABASE_URL, or PGHOST, PGPORT, PGUSER …; help is --help.";
   if (/^-c'/.test(name)) return 'The SQL is the first value: pgz-edge query "select 1".';
-  const [, word = ""] = /^--([a-z-]+)'/.exec(name) ?? [];
+  const [, word = ""] = /^--([a-z][a-z-]*\d?)'/.exec(name) ?? [];
   const advice = nearest(word, names);
   if (advice) return `Unknown option --${word}: ${advice.replace("mean ", "mean --")}`;
-  if (unknown !== undefined && !/^-(?:[a-z]|-[a-z-]+)'/i.test(name))
+  if (unknown !== undefined && !/^-(?:[a-z]|-[a-z][a-z-]*\d?)'/i.test(name))
     return "SQL or a value that begins with a dash: put -- in front of it.";
   return `${sentence.replace(/\.$/, "")}.`;
 }

@@ -45,7 +45,19 @@ ${PROGRESS_HELP}`,
     ...PROGRESS_OPTIONS,
   },
   run,
+  inFlags: (text) => FLAGS.reduce((said, [option, flag]) => said.replace(option, flag), text),
 };
+
+/** The driver's options as its texts write them, and the flags in their place. */
+const FLAGS: readonly (readonly [RegExp, string])[] = [
+  [/createSlot: "(\w+)"/g, "--create-slot $1"],
+  [/"createSlot"/g, "--create-slot"],
+  [/"?trustTables"?(?:: true)?/g, "--trust-tables"],
+  [/snapshot: true/g, "--snapshot"],
+  [/(?<=\b(?:option|without|give|leave|as|of) )"(from|publication|slot|snapshot|tables)"/gi, "--$1"],
+  [/, or one of fullPosition/, ""],
+  [/Option --/g, "--"],
+];
 
 async function run(task: Task): Promise<void> {
   const { values, options, signal } = task;
@@ -54,13 +66,15 @@ async function run(task: Task): Promise<void> {
   if (values.length) throw new Misuse("Pass the slot and the publication as --slot and --publication.");
   if (slot === undefined || (publication ?? tables) === undefined)
     throw new Misuse("Pass --slot, and --publication or --tables: what is read, and of which tables.");
+  const publications = namesIn("publication", publication);
+  const names = namesIn("tables", tables);
   const createSlot = choice(task, "create-slot", ["permanent", "temporary"] as const);
   await withClient(task, {}, async (client) => {
     const feed = orMisuse(() =>
       changesOf(client, {
         slot,
-        publication: namesIn(publication),
-        tables: namesIn(tables)?.map((name) => sql.identifier(...name.split("."))),
+        publication: publications,
+        tables: names?.map((name) => sql.identifier(...name.split("."))),
         createSlot,
         snapshot: options["snapshot"] === true,
         trustTables: options["trust-tables"] === true,
@@ -72,6 +86,7 @@ async function run(task: Task): Promise<void> {
     );
     const isShown = wantsProgress(options, process.stdout.isTTY !== true);
     const progress = isShown ? new Progress({ unit: "change", more: () => behind(feed) }) : undefined;
+    const timer = setInterval(sayWhyItWaits(feed), LOOK_INTERVAL);
     let isComplete = options["snapshot"] !== true;
     let hasLines = false;
     try {
@@ -80,6 +95,7 @@ async function run(task: Task): Promise<void> {
         isComplete ||= !["snapshot", "over"].includes(state);
       });
     } finally {
+      clearInterval(timer);
       progress?.end(progress.rows);
       const { acknowledged } = feed.stats();
       if (hasLines && isComplete && acknowledged !== "0/0") say(`Acknowledged up to ${acknowledged}.`);
@@ -89,7 +105,12 @@ async function run(task: Task): Promise<void> {
   });
 }
 
-const namesIn = (list: string | undefined) => list?.split(",").map((name) => name.trim());
+/** The names in the value of `--publication` or `--tables`. */
+function namesIn(flag: string, list: string | undefined): string[] | undefined {
+  const names = list?.split(",").map((name) => name.trim());
+  if (names?.includes("")) throw new Misuse(`--${flag} needs a name before and after each comma.`);
+  return names;
+}
 
 async function writeAll(
   feed: Changes,
@@ -111,6 +132,19 @@ function count(bytes: Uint8Array, wanted: number): number {
   let found = 0;
   for (const byte of bytes) if (byte === wanted) found++;
   return found;
+}
+
+/** Milliseconds. */
+const LOOK_INTERVAL = 500;
+
+/** Returns a function that says once why nothing comes: another reader has the slot, or the server is away. */
+function sayWhyItWaits(feed: Changes): () => void {
+  let said: string | undefined;
+  return () => {
+    const { reason } = feed.stats();
+    if (reason !== undefined && reason !== said) say(`Waiting: ${reason.replace(/\.$/, "")}.`);
+    said = reason;
+  };
 }
 
 function behind(feed: Changes): string {

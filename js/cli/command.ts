@@ -20,6 +20,9 @@ export interface Task {
   readonly signal: AbortSignal;
 }
 
+/** Returns a text of the driver with the command's flags in place of the names of the driver's options. */
+export type InFlags = (text: string) => string;
+
 export interface Command {
   /** One line for `pgz-edge help`. */
   readonly summary: string;
@@ -32,4 +35,6 @@ export interface Command {
    * decides the exit code (failure.ts).
    */
   run(task: Task): Promise<number | void>;
+  /** For a command whose options are those of the driver's call. */
+  readonly inFlags?: InFlags;
 }

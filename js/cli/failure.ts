@@ -3,6 +3,7 @@
 // Knows the driver's errors. The text has psql's form: message, code, the line with the mark, DETAIL, HINT. It has a
 // stack only on request, and never a URL or a password, which no error of the driver contains.
 import { AuthenticationError, ConnectionError, PgzError, PostgresError, TimeoutError } from "../index.ts";
+import type { InFlags } from "./command.ts";
 import { isRefusal } from "./connect.ts";
 import { Misuse } from "./misuse.ts";
 
@@ -19,20 +20,21 @@ export function exitCodeOf(error: unknown): number {
   return isUnconnected ? EXIT.notConnected : EXIT.refused;
 }
 
-export function textOf(error: unknown, withStack: boolean): string {
-  if (error instanceof Misuse) return `pgz-edge: ${withFlags(error.message)}`;
-  const lines = error instanceof PgzError ? ofDriver(error) : [`ERROR:  ${messageOf(error)}`];
+/** `inFlags`: says the driver's words with the command's flags in place of the driver's options. */
+export function textOf(error: unknown, withStack: boolean, inFlags: InFlags = (text) => text): string {
+  if (error instanceof Misuse) return `pgz-edge: ${inFlags(error.message)}`;
+  const lines = error instanceof PgzError ? ofDriver(error, inFlags) : [`ERROR:  ${messageOf(error)}`];
   if (withStack && error instanceof Error) lines.push(error.stack ?? String(error));
   return lines.join("\n");
 }
 
-function ofDriver(error: PgzError): string[] {
+function ofDriver(error: PgzError, inFlags: InFlags): string[] {
   const { cause } = error;
   const { severity, detail, hint, where } = serverErrorOf(error) ?? {};
   const advice = adviceOf(error);
   const isOfSource = error.code === "COPY_SOURCE_FAILED" && cause instanceof Error;
   // The server's words may name a column or a table as an option is named.
-  const message = error instanceof PostgresError ? error.message : withFlags(error.message);
+  const message = error instanceof PostgresError ? error.message : inFlags(error.message);
   return [
     `${severity ?? "ERROR"}:  ${MESSAGE[error.code] ?? message} (${error.code})`,
     ...(error.excerpt === undefined ? [] : [error.excerpt]),
@@ -40,7 +42,7 @@ function ofDriver(error: PgzError): string[] {
     ...(detail === undefined ? [] : [`DETAIL:  ${detail}`]),
     ...(hint === undefined ? [] : [`HINT:  ${hint}`]),
     ...(where === undefined ? [] : [`CONTEXT:  ${where}`]),
-    ...(advice === undefined ? [] : [`ADVICE:  ${withFlags(advice)}`]),
+    ...(advice === undefined ? [] : [`ADVICE:  ${inFlags(advice)}`]),
   ];
 }
 
@@ -67,19 +69,6 @@ const IS_CODE = /`|\bsql\.|\w\(\)/;
 function adviceOf({ code, advice }: PgzError): string | undefined {
   const own = ADVICE[code] ?? IN_A_SHELL.find(([call]) => call.test(advice ?? ""))?.[1];
   return own ?? (IS_CODE.test(advice ?? "") ? undefined : advice);
-}
-
-/** Options of pgz-edge/changes as its messages write them, `createSlot: "permanent"`, and as flags of the command. */
-const FLAGS: readonly (readonly [RegExp, string])[] = [
-  [/createSlot: "(\w+)"/g, "--create-slot $1"],
-  [/"createSlot"/g, "--create-slot"],
-  [/"?trustTables"?(?:: true)?/g, "--trust-tables"],
-  [/snapshot: true/g, "--snapshot"],
-  [/(?<=\b(?:option|without|give|leave|as|of) )"(from|publication|slot|snapshot|tables)"/gi, "--$1"],
-];
-
-function withFlags(text: string): string {
-  return FLAGS.reduce((said, [option, flag]) => said.replace(option, flag), text).replaceAll("Option --", "--");
 }
 
 function serverErrorOf(error: PgzError): PostgresError | undefined {

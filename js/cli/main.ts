@@ -5,6 +5,7 @@
 // statement on the server; a second Ctrl-C ends the process at once.
 import process from "node:process";
 import { readWords } from "./arguments.ts";
+import type { Command } from "./command.ts";
 import { commands } from "./commands.ts";
 import { EXIT, exitCodeOf, textOf } from "./failure.ts";
 import { commandOf, helpOf, overview } from "./help.ts";
@@ -22,6 +23,8 @@ class Interrupted extends Error {
 }
 
 const ending = new AbortController();
+/** The command that runs. */
+let running: Command | undefined;
 
 async function main([name, ...words]: readonly string[]): Promise<number | void> {
   if (name === undefined) return write(await overview());
@@ -29,7 +32,7 @@ async function main([name, ...words]: readonly string[]): Promise<number | void>
   if (name === "--help" || name === "-h") return write(await overview());
   if (name === "help") return write(words[0] === undefined ? await overview() : helpOf(await commandOf(words[0])));
   if (name.startsWith("-")) throw new Misuse("The command comes first, its options after it.");
-  const command = await commandOf(name);
+  const command = (running = await commandOf(name));
   const { values, options } = readWords(words, command.options);
   if (options["help"]) return write(helpOf(command));
   return command.run({ values, options, signal: ending.signal });
@@ -44,7 +47,7 @@ function failed(error: unknown): number {
     say(`ERROR:  Standard output cannot be written: ${(reason.cause as Error).message}`);
     return EXIT.refused;
   }
-  say(textOf(error, process.argv.includes("--debug")));
+  say(textOf(error, process.argv.includes("--debug"), running?.inFlags));
   if (error instanceof Misuse) say(`Try "pgz-edge help${hasCommand() ? ` ${process.argv[2]}` : ""}".`);
   return exitCodeOf(error);
 }

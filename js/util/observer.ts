@@ -154,6 +154,8 @@ export interface Retry {
 export interface ChangesEvent {
   readonly slot: string;
   readonly state: "idle" | "connecting" | "snapshot" | "streaming" | "over";
+  /** Why the state is `"connecting"` for longer: for people, not for code. */
+  readonly reason?: string;
   /** Number of connections that were made. */
   readonly connections: number;
   /** A position in the server's log, as `pg_lsn`. The server need not keep the log before it for the slot. */

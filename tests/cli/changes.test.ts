@@ -83,6 +83,7 @@ test("a reader that leaves ends the command, and errors come with advice", async
     [["changes", "x"], 64, /--slot/],
     [[...WORDS, "--snapshot"], 64, /--snapshot needs a new slot: give --create-slot too/],
     [[...WORDS, "--from", "12"], 64, /position such as/],
+    [["changes", "--slot", "s", "--tables", "a,,b"], 64, /--tables needs a name before and after each comma/],
     [["changes", "--slot", "missing", "--publication", NAME], 1, /ADVICE: {2}Make it first/],
     [[...WORDS, "--snapshot", "--create-slot", "permanent"], 1, /^ERROR.*exists/],
     [[...WORDS, "--from", "FFFFF/0"], 1, /^ERROR/],
@@ -90,6 +91,21 @@ test("a reader that leaves ends the command, and errors come with advice", async
     const result = await cli.run(words, { env });
     expect([words, result]).toEqual([words, { code, out: "", err: expect.stringMatching(told) }]);
   }
+});
+
+test("a second reader of a slot says why it waits", async () => {
+  await db.query(`select from pg_create_logical_replication_slot('${NAME}', 'pgoutput')`);
+  const [first, second] = [cli.start(WORDS, { env }), cli.start(WORDS, { env })];
+  const said = ["", ""];
+  [first, second].forEach((child, at) => child.stderr!.on("data", (piece: Buffer) => (said[at] += piece.toString())));
+  const waiting = 'Waiting: another connection reads slot "cli_changes".\n';
+  await until(() => said.includes(waiting), "one of them waits");
+  for (const child of [first, second]) {
+    const end = ended(child);
+    child.kill("SIGINT");
+    expect((await end).code).toBe(130);
+  }
+  expect(said).toContain("");
 });
 
 test("the doctor lists slots without a reader, and the log that they keep", async () => {

@@ -130,6 +130,7 @@ test.each([
   [["query", "-c", "select 1"], 'The SQL is the first value: pgz-edge query "select 1".'],
   [["query", "\\d users"], "\\d and other commands with a backslash are psql's."],
   [["query", "select 1", "--xyz"], "Unknown option '--xyz'"],
+  [["changes", "--int8", "string"], "Unknown option '--int8'"],
 ])("%j is answered with what to write", async (words, told) => {
   expect(await cli.run(words)).toMatchObject({ code: 64, err: expect.stringContaining(told) as string });
 });

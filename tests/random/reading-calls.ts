@@ -117,9 +117,7 @@ export const stream: Make = (dice, world) => {
         await leaveCompressed(raw, leave % 2).catch(told);
         return world.hasOwnBody ? pause(30) : undefined;
       }
-      const bytes = gzip
-        ? raw.pipeThrough(new DecompressionStream("gzip") as unknown as TransformStream<Uint8Array, Uint8Array>)
-        : raw;
+      const bytes = gzip ? await decompressed(raw).catch(told) : raw;
       const seen = await readLines(bytes, leave).catch(told);
       if (leave === Infinity) return checkAll(seen, some);
       checkSome(seen, some, leave);
@@ -127,6 +125,13 @@ export const stream: Make = (dice, world) => {
     },
   };
 };
+
+/** Reads all first: workerd's DecompressionStream would keep only the text of an error. */
+async function decompressed(stream: ReadableStream<Uint8Array>): Promise<ReadableStream<Uint8Array>> {
+  const chunks = [];
+  for await (const chunk of stream) chunks.push(chunk as Uint8Array<ArrayBuffer>);
+  return new Blob(chunks).stream().pipeThrough(new DecompressionStream("gzip"));
+}
 
 /** The number of rows in compressed chunks is unknown. */
 async function leaveCompressed(bytes: ReadableStream<Uint8Array>, chunks: number): Promise<void> {

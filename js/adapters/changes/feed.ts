@@ -119,6 +119,8 @@ export class Feed {
   /** Whether a connection has streamed. From then on the stream connects again after a failure. */
   #hasStreamed = false;
   #isStreaming = false;
+  /** Why it does not stream. */
+  #reason: string | undefined;
   #failures = 0;
   /** Number of connections in a row that were lost before the first one has streamed. */
   #lostAtFirst = 0;
@@ -192,20 +194,22 @@ export class Feed {
     const isOver = this.#over.signal.aborted;
     const end = isOver ? this.#flushed : this.#end;
     const behind = end - this.#flushed;
+    const state = this.#state;
     return {
-      state: isOver
-        ? "over"
-        : this.#snapshot?.isOver === false
-          ? "snapshot"
-          : this.#isStreaming
-            ? "streaming"
-            : "connecting",
+      state,
+      ...(state === "connecting" && this.#reason !== undefined && { reason: this.#reason }),
       connections: this.#connections,
       acknowledged: lsnText(this.#flushed),
       end: lsnText(end > this.#flushed ? end : this.#flushed),
       lagBytes: behind > 0n ? Number(behind) : 0,
       lagSeconds: this.#lag.seconds(Date.now()),
     };
+  }
+
+  get #state(): ChangesStats["state"] {
+    if (this.#over.signal.aborted) return "over";
+    if (this.#snapshot?.isOver === false) return "snapshot";
+    return this.#isStreaming ? "streaming" : "connecting";
   }
 
   /** Returns a position of this stream as a text that also names its log. */
@@ -330,7 +334,8 @@ export class Feed {
           this.#flushed = decision.flushed;
           return this.#log.found(found);
         }
-      }
+        this.#reason = `another connection reads slot "${slot}"`;
+      } else this.#reason = "the standby has not come as far as this stream";
       await this.#pause(pause);
       this.#over.signal.throwIfAborted();
     }
@@ -416,6 +421,7 @@ export class Feed {
     this.#log.begins(this.#flushed);
     this.#isStreaming = true;
     this.#hasStreamed = true;
+    this.#reason = undefined;
     this.#failures = 0;
   }
 
@@ -565,6 +571,7 @@ export class Feed {
       throw hasBegun || why ? brokeOff(error, this.#options.slot, why) : this.#truthful(error);
     }
     if (!this.#mayPass(error)) throw this.#truthful(error);
+    this.#reason = (error as Error).message;
     const pause =
       Math.min(FIRST_RECONNECT_PAUSE * 2 ** this.#failures++, LONGEST_RECONNECT_PAUSE) * (1 + Math.random());
     await this.#pause(pause);

@@ -8,11 +8,22 @@
 // Their manifests leave out everything that only this repository needs. They name the commit (`gitHead`), unless a file
 // is changed: then the packed files belong to no commit. scripts/jsr.mjs makes JSR's folder.
 import { execFileSync } from "node:child_process";
-import { copyFileSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import process from "node:process";
 import { fileURLToPath, pathToFileURL } from "node:url";
+import { REPOSITORY } from "./docs/pages.mjs";
 import { npmPack } from "./own-caches.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -26,6 +37,8 @@ export function makePackages(folder) {
   const make = (name, files) => {
     const made = path.join(folder, name);
     for (const [to, from] of files) copy(from, path.join(made, to));
+    const here = new Set(files.map(([, from]) => from));
+    for (const [to, from] of files.filter(([to]) => to.endsWith(".md"))) leadHome(path.join(made, to), from, here);
     const manifest = JSON.parse(readFileSync(path.join(made, "package.json"), "utf8"));
     for (const key of ONLY_HERE) delete manifest[key];
     const published = commit ? { ...manifest, gitHead: commit } : manifest;
@@ -57,6 +70,20 @@ function commandLine() {
 function copy(from, to) {
   mkdirSync(path.dirname(to), { recursive: true });
   copyFileSync(from, to);
+}
+
+/**
+ * Makes links to files that the package does not have lead to the repository. `file`: the copy of `from`; `here`: the
+ * files here that are in the package.
+ */
+function leadHome(file, from, here) {
+  const text = readFileSync(file, "utf8").replaceAll(/\]\(([^()#\s:]+)(#[^()\s]*)?\)/g, (link, target, anchor = "") => {
+    const there = path.join(path.dirname(from), target);
+    if (here.has(there) || !existsSync(there)) return link;
+    const kind = statSync(there).isDirectory() ? "tree" : "blob";
+    return `](${REPOSITORY}/${kind}/main/${path.relative(root, there)}${anchor})`;
+  });
+  writeFileSync(file, text);
 }
 
 /**

@@ -1,5 +1,6 @@
 // What the packed tarball has in it. programs.test.ts and tests/cli run it in each runtime, as a user would.
-import { readdirSync, readFileSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { Project } from "./project.ts";
 
@@ -23,4 +24,16 @@ test("published JavaScript has no comments", () => {
   expect(files.length).toBeGreaterThan(20);
   const told = files.filter((name) => /^\s*\/\*\*/m.test(readFileSync(`${dist}/${name}`, "utf8")));
   expect(told).toEqual([]);
+});
+
+test("each link of its pages leads to a page of it, or to the repository", () => {
+  const folder = project.at("node_modules/pgz-edge");
+  const pages = (readdirSync(folder, { recursive: true }) as string[]).filter((name) => name.endsWith(".md"));
+  const lost = pages.flatMap((page) => {
+    const links = readFileSync(path.join(folder, page), "utf8").matchAll(/\]\(([^()#\s:]+)(?:#[^()\s]*)?\)/g);
+    const targets = [...links].map(([, target]) => path.join(path.dirname(page), target!));
+    return targets.filter((target) => !existsSync(path.join(folder, target))).map((target) => `${page}: ${target}`);
+  });
+  expect(pages.length).toBeGreaterThan(40);
+  expect(lost).toEqual([]);
 });

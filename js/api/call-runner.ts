@@ -5,7 +5,6 @@
 import { callOption } from "../config/config.ts";
 import type { Config } from "../config/options.ts";
 import { checkOptions, unknownCallOption } from "../config/rules.ts";
-import { nextAfter, type Place } from "../session/again.ts";
 import { Call } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
 import { commentOf } from "../session/sql-comment.ts";
@@ -19,7 +18,7 @@ import { Observation, type CallSubject } from "../util/observer.ts";
 import { traced } from "../util/trace.ts";
 import { withDeadline } from "../util/deadline.ts";
 import { Ledger, type Counters, type OpenCall } from "./ledger.ts";
-import { TurnQueue, type Body, type QueuedCall, type WireUse } from "./turn-queue.ts";
+import { QueuedCall, sessionFailure, TurnQueue, type Body, type WireUse } from "./turn-queue.ts";
 import { CALL_OPTIONS, LEAVING, type CallOptions } from "./options.ts";
 
 /** The arguments of a queued call: what is asked, its options, the body that runs, and how it uses the connection. */
@@ -40,45 +39,6 @@ type InternalCallOptions = CallOptions & {
   closeWhenDone?: boolean | undefined;
   [LEAVING]?: AbortSignal;
 };
-
-/**
- * Why the session could not start a call: it had ended, or the server refused its login. `undefined`: the error is
- * another one, or cannot be retried.
- */
-export function sessionFailure(error: unknown, { connection }: Session): "ended session" | "refused login" | undefined {
-  if (error !== connection.closed || !(error as PgzError).hasNoEffect) return undefined;
-  return connection.established ? "ended session" : "refused login";
-}
-
-/** A call on its way to a session: the body to run there, and what to do when the connection is free again. */
-export class Job<T> {
-  readonly call: Call<T>;
-  readonly use: WireUse;
-  readonly body: Body<T>;
-  /** Called when the connection is free again, or when the call has ended without a connection. */
-  readonly free: () => void;
-  /** When a pool's call began to wait for a member. */
-  since: number | undefined;
-  /** How many sessions ended before they started this call. */
-  #repeats = 0;
-
-  constructor(call: Call<T>, use: WireUse, body: Body<T>, free: () => void) {
-    this.call = call;
-    this.use = use;
-    this.body = body;
-    this.free = free;
-  }
-
-  /** Whether the call may go to another session after this one failed. `most`: how often that may happen. */
-  goesElsewhere(cause: NonNullable<ReturnType<typeof sessionFailure>>, place: Place, most: number): boolean {
-    const { beyond } = this.call;
-    const effect = beyond === "nothing" ? "none" : "unknown";
-    const attempt = { effect, place, userHasRows: beyond === "rows", repeats: this.#repeats, most } as const;
-    if (nextAfter(cause, attempt) !== "elsewhere") return false;
-    if (cause === "ended session") this.#repeats++;
-    return true;
-  }
-}
 
 /**
  * Checks per `closeTimeout` of a stream that outlives a close. A stuck stream is noticed at most a tenth of
@@ -150,21 +110,24 @@ export abstract class CallRunner {
   protected abstract close(): Promise<void>;
 
   /** Runs one call in its turn: after the earlier calls, on the connection, until the connection is free again. */
-  protected run<T>(...call: CallArguments<T>): Promise<T> {
+  protected run<T>(...[subject, options, body, use = "alone"]: CallArguments<T>): Promise<T> {
     const refused = this.refused() ?? this.unfinished();
     if (refused) throw refused;
     // The error of a loop names the caller that awaits its next rows (rows/rows.ts).
-    if (call[3] === "loop") return this.#make(false, ...call);
+    if (use === "loop") return this.queue(subject, options, body, use);
     // The stacks of Bun's engine name only callers that await an async function (util/trace.ts).
-    return runtime().name === "bun" ? traced(this.#make(false, ...call)) : this.#make(true, ...call);
+    if (runtime().name === "bun") return traced(this.queue(subject, options, body, use));
+    return this.queue(subject, options, body, use, "of the user");
   }
 
-  /** As `run`, for the driver's own calls, which are never refused. */
-  protected queue<T>(...call: CallArguments<T>): Promise<T> {
-    return this.#make(false, ...call);
-  }
-
-  #make<T>(isOfUser: boolean, ...[subject, options, body, use = "alone"]: CallArguments<T>): Promise<T> {
+  /** As `run`, but never refused. `owner`: whether the user awaits the promise itself. */
+  protected queue<T>(
+    subject: CallSubject,
+    options: InternalCallOptions,
+    body: Body<T>,
+    use: WireUse = "alone",
+    owner?: "of the user",
+  ): Promise<T> {
     const { config } = this;
     checkOptions(options, CALL_OPTIONS, unknownCallOption);
     const signal = options.signal && callOption(config, options, "signal");
@@ -173,29 +136,42 @@ export abstract class CallRunner {
     const observation =
       observer && new Observation(observer, subject, config, callOption(config, options, "slowQueryThreshold"));
     const maker = this.#ledger;
-    const call = new Call<T>({ timeout, maker, observation, subject, isOfUser, isDebug: Boolean(config.debug) });
+    const [isOfUser, isDebug] = [owner !== undefined, Boolean(config.debug)];
+    const call = new Call<T>({ timeout, maker, observation, subject, isOfUser, isDebug });
     maker.add(call);
-    const isOpen = use === "stream" || use === "loop";
-    let free = NOTHING;
-    if (isOpen) {
-      this.#stream = call;
-      const over = new Promise<void>((resolve) => (free = resolve));
-      if (use === "stream") this.#userStreams.set(call, over);
-      // The handler that made the stream does not wait for its end; the runtime must.
-      runtime().background(this.#afterStream(call, over, options.closeWhenDone));
-    }
-    const job = new Job(call, use, body, free);
+    const whenFree = use === "stream" || use === "loop" ? this.#opens(call, use, options.closeWhenDone) : NOTHING;
     const signals = [signal, options[LEAVING], this.signal];
-    if (observation) observation.run(() => this.#begin(job, signals));
-    else this.#begin(job, signals);
+    if (observation) {
+      observation.run(() => {
+        this.#prepare(call, signals);
+        this.perform(call, use, body, whenFree);
+      });
+    } else {
+      this.#prepare(call, signals);
+      this.perform(call, use, body, whenFree);
+    }
     return call.promise;
   }
 
-  #begin<T>(job: Job<T>, signals: readonly (AbortSignal | undefined)[]): void {
-    job.call.comment = commentOf(this.config);
-    job.call.abortOn(...signals);
-    if (this.#stopped) job.call.interrupt(this.#stopped);
-    this.perform(job);
+  #prepare(call: Pick<Call<unknown>, "comment" | "abortOn" | "interrupt">, signals: (AbortSignal | undefined)[]): void {
+    call.comment = commentOf(this.config);
+    call.abortOn(...signals);
+    if (this.#stopped) call.interrupt(this.#stopped);
+  }
+
+  /** Notes a stream or a loop. Returns a function to call when its connection is free again. */
+  #opens(
+    call: OpenCall & Pick<Call<unknown>, "subject" | "trace">,
+    use: WireUse,
+    closeWhenDone: boolean | undefined,
+  ): () => void {
+    let free = NOTHING;
+    this.#stream = call;
+    const over = new Promise<void>((resolve) => (free = resolve));
+    if (use === "stream") this.#userStreams.set(call, over);
+    // The handler that made the stream does not wait for its end; the runtime must.
+    runtime().background(this.#afterStream(call, over, closeWhenDone));
+    return free;
   }
 
   /** Waits for the end of a stream or loop, and then closes the client if the call asked for it. */
@@ -206,8 +182,8 @@ export abstract class CallRunner {
   }
 
   /** Runs the call when it is its turn. Never throws. */
-  protected perform<T>(job: Job<T>): void {
-    this.turns.run(new QueuedJob(job, this, this.reconnects));
+  protected perform<T>(call: Call<T>, use: WireUse, body: Body<T>, whenFree: () => void): void {
+    this.turns.run(new OwnCall(this, this.reconnects, call, use, body, whenFree));
   }
 
   /**
@@ -297,36 +273,38 @@ export function lostWithTransaction(cause: PgzError, transaction: PgzError["tran
   return Object.assign(error, transaction && { transaction });
 }
 
-/** A job in the turn queue of a client or a transaction. */
-class QueuedJob<T> implements QueuedCall<T> {
-  readonly job: Job<T>;
+/** A call of a client, a lease or a transaction, which have a connection to themselves. */
+class OwnCall<T> extends QueuedCall<T> {
   readonly #runner: Pick<CallRunner, "ready" | "loseWaiting">;
   /** Whether the runner connects again after the session has ended. */
   readonly #reconnects: boolean;
 
-  constructor(job: Job<T>, runner: Pick<CallRunner, "ready" | "loseWaiting">, reconnects: boolean) {
-    this.job = job;
+  constructor(
+    runner: Pick<CallRunner, "ready" | "loseWaiting">,
+    reconnects: boolean,
+    ...call: ConstructorParameters<typeof QueuedCall<T>>
+  ) {
+    super(...call);
     this.#runner = runner;
     this.#reconnects = reconnects;
   }
 
-  connected(): Session | Promise<Session> {
-    return this.#runner.ready(this.job.call);
+  protected override connected(): Session | Promise<Session> {
+    return this.#runner.ready(this.call);
   }
 
-  failed(error: unknown, session: Session): "fail" | "begin again" {
-    const { job } = this;
+  protected override failedOn(session: Session, error: unknown): "fail" | "begin again" {
     const { connection, transaction } = session;
     // Not after a refused login: its error is the answer to the call that connected.
     const mayRepeat = this.#reconnects && sessionFailure(error, session) === "ended session";
-    if (mayRepeat && job.goesElsewhere("ended session", transaction.place, 1)) return "begin again";
+    if (mayRepeat && this.goesElsewhere("ended session", transaction.place, 1)) return "begin again";
     if (error === connection.closed) this.#isLost(session, error as PgzError);
     return "fail";
   }
 
   /** The call reports the loss, and what became of the transaction in which it was. */
   #isLost({ connection, transaction }: Session, cause: PgzError): void {
-    const { call, use } = this.job;
+    const { call, use } = this;
     // The error of a loop or a stream may never be read.
     if (!call.finished && (use === "alone" || use === "shared")) connection.lossIsReported = true;
     const outcome = transaction.outcomeOfLoss;
@@ -338,8 +316,8 @@ class QueuedJob<T> implements QueuedCall<T> {
     this.#runner.loseWaiting(cause, outcome);
   }
 
-  free(): void {
-    this.job.free();
+  protected override free(): void {
+    this.whenFree();
   }
 }
 

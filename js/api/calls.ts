@@ -6,7 +6,7 @@
 import { checkObject } from "../config/rules.ts";
 import type { Operation, RowSink } from "../connection/operation.ts";
 import { outputForm, type Form } from "../rows/form.ts";
-import { outputOf } from "../rows/output.ts";
+import { AS_IT_IS, outputOf } from "../rows/output.ts";
 import type { Rows } from "../rows/rows.ts";
 import type { Call } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
@@ -14,7 +14,7 @@ import { runtime, type ByteChannel } from "../sockets/runtime.ts";
 import { copyIn, copyOut, copyRows, leave, sendSource, type CopySource, type CopyTarget } from "../statement/copy.ts";
 import { RowWriter, type CopyRow } from "../statement/copy-rows.ts";
 import { copyText } from "../statement/copy-statement.ts";
-import { begin, execute } from "../statement/execute.ts";
+import { Execution } from "../statement/execute.ts";
 import { plainText, sql, type Query, type QueryInput, type RowInput } from "../statement/sql.ts";
 import { joined, type OwnBytes } from "../util/bytes.ts";
 import { UsageError, type PgzError } from "../util/errors.ts";
@@ -29,7 +29,7 @@ import type {
   StreamOptions,
 } from "./options.ts";
 import type { Body } from "./turn-queue.ts";
-import { Queries, CallSettler, wireUseOf } from "./queries.ts";
+import { Queries, wireUseOf } from "./queries.ts";
 import { refusal, waiting } from "./call-runner.ts";
 import { checkGzip, compressed, feed, responseInit } from "./streams.ts";
 
@@ -51,18 +51,19 @@ export abstract class Calls extends Queries {
 
   #json(query: Query, options: JsonOptions): Promise<OwnBytes> {
     const form = outputForm(this.config, { format: "json", ...options });
-    const { sink, rest } = outputOf(form);
+    const output = outputOf(form);
     let pieces: Uint8Array[] = [];
+    const rows = output.rows((view) => void pieces.push(view.slice()));
     const newSink = (): RowSink => {
       pieces = [];
-      return sink({ rows: (view) => void pieces.push(view.slice()) });
+      return { columns: output.columns, rows };
     };
     const join: Body<OwnBytes> = (call, session, ending) => {
       const ended = (operation: Operation) => {
-        const behind = rest(operation);
+        const behind = output.rest(operation);
         call.succeed(joined(behind ? [...pieces, behind] : pieces));
       };
-      begin(call, session, query, form, newSink, new CallSettler(ending, ended));
+      new Execution(call, session, { query, form, newSink, ended }, ending).begin();
     };
     return this.run(query, options, join, wireUseOf(query));
   }
@@ -77,12 +78,14 @@ export abstract class Calls extends Queries {
    * @example
    * const body = await client.stream(sql`select * from log where day = ${day}`, { format: "csv", gzip: true });
    */
-  stream(input: QueryInput, options: StreamOptions = {}): Promise<ReadableStream<Uint8Array>> {
-    return this.#orClose(options, async () => {
+  async stream(input: QueryInput, options: StreamOptions = {}): Promise<ReadableStream<Uint8Array>> {
+    try {
       checkObject(options);
-      const stream = await this.#openStream(input, outputForm(this.config, options), options);
+      const stream = await this.#open(input, outputForm(this.config, options), options);
       return options.gzip ? compressed(stream) : stream;
-    });
+    } catch (error) {
+      throw this.#refused(options, error);
+    }
   }
 
   /**
@@ -91,8 +94,20 @@ export abstract class Calls extends Queries {
    * @example
    * return await db.respond(sql`select * from users`, { signal: request.signal, maxRows: 1_000, closeWhenDone: true });
    */
-  respond(input: QueryInput, options: RespondOptions = {}): Promise<Response> {
-    return this.#orClose(options, () => this.#respond(input, options));
+  async respond(input: QueryInput, options: RespondOptions = {}): Promise<Response> {
+    try {
+      checkObject(options);
+      const form = outputForm(this.config, options);
+      const init = responseInit(options, form.contentType);
+      // The runtime's own channel is the fastest body (workerd), and in an old workerd only this channel tells the
+      // Worker that its client has left. `stream` does not use it: a reader in JavaScript would get other pieces, and
+      // untyped errors.
+      const { responseBody } = runtime();
+      const rows = await this.#open(input, form, options, options.gzip ? undefined : responseBody);
+      return new Response(options.gzip ? compressed(rows, responseBody?.()) : rows, init);
+    } catch (error) {
+      throw this.#refused(options, error);
+    }
   }
 
   // -- COPY -----------------------------------------------------------------------------------------------------------
@@ -175,9 +190,12 @@ export abstract class Calls extends Queries {
   async copyTo(text: QueryInput, options: CopyToOptions = {}): Promise<ReadableStream<Uint8Array>> {
     const copy = copyText(text);
     const { limits } = outputForm(this.config, { ...options, onLimit: "error" });
-    return await this.#streaming({ text: copy, kind: "copy" }, options, (call, session) =>
-      feed(call, session, { run: (sink) => copyOut(call, session, copy, limits, sink) }),
-    );
+    const body = async (call: Call<ReadableStream<Uint8Array>>, session: Session) => {
+      const { sink, ended } = feed(call, session, AS_IT_IS, "prompt");
+      const operation = await copyOut(call, session, copy, limits, sink);
+      if (operation) ended(operation);
+    };
+    return await this.#streaming({ text: copy, kind: "copy" }, options, waiting(body));
   }
 
   /**
@@ -188,43 +206,30 @@ export abstract class Calls extends Queries {
    * for await (const row of client.copyToRows("select * from log")) console.log(row);
    */
   copyToRows<Row = Record<string, unknown>>(query: RowInput<Row>, options: SimpleOptions = {}): Rows<Row> {
-    return this.loop<Row>(
-      { text: plainText(query), kind: "copy", isRewritten: true },
-      { ...options, onLimit: "error" },
-      copyRows,
-    );
+    const text = plainText(query);
+    const subject = { text, kind: "copy" as const, isRewritten: true };
+    return this.loop<Row>(subject, { ...options, onLimit: "error" }, (call, session, { form, sink, ended }, ending) => {
+      const body = async () => {
+        const operation = await copyRows(call, session, text, form, sink);
+        if (operation) ended(operation);
+      };
+      waiting<void>(body)(call, session, ending);
+    });
   }
 
   // -- streams --------------------------------------------------------------------------------------------------------
 
-  async #respond(input: QueryInput, options: RespondOptions): Promise<Response> {
-    checkObject(options);
-    const form = outputForm(this.config, options);
-    const init = responseInit(options, form.contentType);
-    // The runtime's own channel is the fastest body (workerd), and in an old workerd only this channel tells the Worker
-    // that its client has left. `stream` does not use it: a reader in JavaScript would get other pieces, and untyped
-    // errors.
-    const { responseBody } = runtime();
-    if (!options.gzip) return new Response(await this.#openStream(input, form, options, responseBody), init);
-    return new Response(compressed(await this.#openStream(input, form, options), responseBody?.()), init);
-  }
-
   /**
-   * Runs `work`. A call that is refused before it begins closes the client too: a caller that sets `closeWhenDone`
+   * Called with the error of a call that gives no stream. Closes the client too: a caller that sets `closeWhenDone`
    * does not close it anywhere else.
    */
-  async #orClose<T>(options: StreamOptions, work: () => Promise<T>): Promise<T> {
-    try {
-      return await work();
-    } catch (error) {
-      // While another stream is open, its reader still uses the client.
-      if ((options as StreamOptions | null)?.closeWhenDone && (error as PgzError).code !== "STREAM_OPEN")
-        runtime().background(this.close());
-      throw error;
-    }
+  #refused(options: StreamOptions | null, error: unknown): unknown {
+    // While another stream is open, its reader still uses the client.
+    if (options?.closeWhenDone && (error as PgzError).code !== "STREAM_OPEN") runtime().background(this.close());
+    return error;
   }
 
-  async #openStream(
+  #open(
     input: QueryInput,
     form: Form,
     options: StreamOptions,
@@ -233,22 +238,21 @@ export abstract class Calls extends Queries {
     const query = this.asQuery(input, options);
     checkGzip(options);
     const delivery = options.gzip ? "blocks" : "prompt";
-    return await this.#streaming(query, options, (call, session) => {
-      const { sink, rest } = outputOf(form);
-      const run = (next: RowSink) => execute(call, session, query, form, () => sink({ ...next, delivery }));
+    return this.#streaming(query, options, (call, session, ending) => {
       // Made for each attempt: a call whose session had ended before it began is run again.
-      return feed(call, session, { run, rest }, makeChannel?.());
+      const { sink, ended } = feed(call, session, outputOf(form), delivery, makeChannel?.());
+      new Execution(call, session, { query, form, newSink: () => sink, ended }, ending).begin();
     });
   }
 
   async #streaming(
     subject: CallSubject,
     options: StreamOptions,
-    body: (call: Call<ReadableStream<Uint8Array>>, session: Session) => Promise<void>,
+    body: Body<ReadableStream<Uint8Array>>,
   ): Promise<ReadableStream<Uint8Array>> {
     let opened: Call<ReadableStream<Uint8Array>> | undefined;
-    const noting: typeof body = (call, session) => body((opened = call), session);
-    const stream = await this.run(subject, options, waiting(noting), "stream");
+    const noting: typeof body = (call, session, ending) => body((opened = call), session, ending);
+    const stream = await this.run(subject, options, noting, "stream");
     // The stream continues, and may fail after the caller's await has ended.
     if (!opened!.finished) opened!.trace ??= new Error();
     return stream;

@@ -9,7 +9,7 @@ import type { Operation, RowSink } from "../connection/operation.ts";
 import { Collector } from "../rows/collect.ts";
 import { outputForm, valueForm, type Form, type ValueForm } from "../rows/form.ts";
 import { loopSink, RowQueue, Rows } from "../rows/rows.ts";
-import type { Call } from "../session/call.ts";
+import type { Call, Ending } from "../session/call.ts";
 import { learnNames } from "../session/catalog-questions.ts";
 import { isPipelinable } from "../session/first-run.ts";
 import type { Session } from "../session/session.ts";
@@ -19,7 +19,7 @@ import type { BatchItem } from "../statement/batch-run.ts";
 import { isCopy } from "../statement/copy-statement.ts";
 import { forCache } from "../statement/cached.ts";
 import { Cursor } from "../statement/cursor.ts";
-import { begin, execute, type Executed } from "../statement/execute.ts";
+import { Execution, type Statement } from "../statement/execute.ts";
 import { checkInScope, notInScope } from "../statement/scoped-statement.ts";
 import {
   sql,
@@ -56,7 +56,7 @@ import {
   type SimpleOptions,
 } from "./options.ts";
 import { Prepared } from "./prepared.ts";
-import type { Body, Ending, WireUse } from "./turn-queue.ts";
+import type { Body, WireUse } from "./turn-queue.ts";
 import { CallRunner, refusal, waiting } from "./call-runner.ts";
 
 /** The calls of a `Client` and a `Transaction` that give values or counts. */
@@ -129,7 +129,7 @@ export abstract class Queries extends CallRunner {
         const result = { rows: rows.take(), rowCount, command, fields: rows.fields };
         call.succeed(truncated ? { ...result, truncated } : result);
       };
-      begin(call, session, query, form, () => rows.sink, new CallSettler(ending, ended));
+      new Execution(call, session, { query, form, newSink: () => rows.sink, ended }, ending).begin();
     };
   }
 
@@ -151,39 +151,26 @@ export abstract class Queries extends CallRunner {
   rows<Row = Record<string, unknown>>(query: RowInput<Row>, options?: QueryOptions): Rows<Row>;
   rows<Row>(input: QueryInput | TemplateStringsArray, ...rest: unknown[]): Rows<Row> {
     const [query, options] = this.#asCall<QueryOptions>(input, rest);
-    return this.loop<Row>(query, options, (call, session, _, form, sink) =>
-      execute(call, session, query, form, () => sink),
+    return this.loop<Row>(query, options, (call, session, { form, sink, ended }, ending) =>
+      new Execution(call, session, { query, form, newSink: () => sink, ended }, ending).begin(),
     );
   }
 
-  /** Calls `body` once for each loop, with the sink for that loop's rows. */
-  protected loop<Row>(
-    subject: CallSubject,
-    options: QueryOptions,
-    body: (
-      call: Call<void>,
-      session: Session,
-      text: string,
-      form: ValueForm,
-      sink: RowSink,
-    ) => Promise<Operation | undefined>,
-  ): Rows<Row> {
+  /** Calls `body` once for each loop. @internal */
+  protected loop<Row>(subject: CallSubject, options: QueryOptions, body: LoopBody): Rows<Row> {
     const [form, mode] = this.#values(options);
     return new Rows((rows, size) => {
       const queue = new RowQueue<Row>(size);
       const leaving = new AbortController();
-      const running = this.run(
-        subject,
-        { ...options, [LEAVING]: leaving.signal },
-        waiting(async (call: Call<void>, session) => {
-          const sink = loopSink(rows, queue, form, mode, session.catalog);
-          const ended = await body(call, session, subject.text, form, sink);
-          if (!ended) return;
-          ({ command: rows.command, rowCount: rows.rowCount, truncated: rows.truncated } = ended);
+      const begin: Body<void> = (call, session, ending) => {
+        const sink = loopSink(rows, queue, form, mode, session.catalog);
+        const ended = (operation: Operation) => {
+          ({ command: rows.command, rowCount: rows.rowCount, truncated: rows.truncated } = operation);
           call.succeed();
-        }),
-        "loop",
-      );
+        };
+        body(call, session, { form, sink, ended }, ending);
+      };
+      const running = this.run(subject, { ...options, [LEAVING]: leaving.signal }, begin, "loop");
       running.then(
         () => queue.end(),
         (error: PgzError) => queue.fail(error),
@@ -209,7 +196,7 @@ export abstract class Queries extends CallRunner {
       const counted: Form = { ...valueForm(this.config, { ...options, onLimit: "error" }), form: ROWS_NONE };
       const count: Body<ExecResult> = (call, session, ending) => {
         const ended = ({ command, rowCount }: Operation) => call.succeed({ command, rowCount });
-        begin(call, session, query, counted, () => NO_ROWS, new CallSettler(ending, ended));
+        new Execution(call, session, { query, form: counted, newSink: () => NO_ROWS, ended }, ending).begin();
       };
       return this.run(query, options, count, wireUseOf(query));
     } catch (error) {
@@ -491,28 +478,16 @@ export abstract class Queries extends CallRunner {
 }
 
 const rowModes = oneOf("object", "array");
+/** Runs a loop's statement: `ended` is called when its result is complete. */
+type LoopBody = (
+  call: Call<void>,
+  session: Session,
+  result: { readonly form: ValueForm; readonly sink: RowSink; readonly ended: Statement["ended"] },
+  ending: Ending,
+) => void;
+
 /** Drops the rows of a statement that is run for its effect. */
 const NO_ROWS: RowSink = { rows: () => {} };
-
-/** Settles a call when its operation ends: its result is complete only then. */
-export class CallSettler implements Executed {
-  readonly #ending: Ending;
-  readonly #ended: (operation: Operation) => void;
-
-  constructor(ending: Ending, ended: (operation: Operation) => void) {
-    this.#ending = ending;
-    this.#ended = ended;
-  }
-
-  ended(operation: Operation | undefined): void {
-    if (operation) this.#ended(operation);
-    this.#ending.over();
-  }
-
-  failed(error: unknown): void {
-    this.#ending.failed(error);
-  }
-}
 
 /** How a statement whose result is collected uses the connection. */
 export function wireUseOf(query: Query): WireUse {

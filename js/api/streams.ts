@@ -3,6 +3,7 @@
 // Knows web streams, gzip and HTTP. Must not know SQL, formats, or whose turn it is.
 import type { Operation, RowSink } from "../connection/operation.ts";
 import { oneOf } from "../config/rules.ts";
+import type { Output } from "../rows/output.ts";
 import { resultStream } from "../rows/result-stream.ts";
 import type { Call } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
@@ -10,22 +11,24 @@ import { runtime, type ByteChannel } from "../sockets/runtime.ts";
 import { AbortError, UsageError } from "../util/errors.ts";
 import type { RespondOptions, StreamOptions } from "./options.ts";
 
-/** Writes rows into a sink, and gives the bytes that follow them. */
-export interface Source {
-  run(sink: RowSink): Promise<Operation | undefined>;
-  rest?(operation: Operation): Uint8Array | undefined;
+/** How a stream takes rows, and what follows them. */
+export interface Feed {
+  readonly sink: RowSink;
+  /** Called when the statement is over: ends the stream, and the call with it. */
+  readonly ended: (operation: Operation) => void;
 }
 
 /**
  * Hands the user a stream at the first rows, and feeds it until the end. `channel`: the runtime's own channel; without
  * it the stream is made in JavaScript.
  */
-export async function feed(
+export function feed(
   call: Call<ReadableStream<Uint8Array>>,
   session: Session,
-  source: Source,
+  output: Output,
+  delivery: NonNullable<RowSink["delivery"]>,
   channel?: ByteChannel,
-): Promise<void> {
+): Feed {
   const { stats } = session.connection.core;
   const stream = resultStream(
     (reason) => call.interrupt((facts) => new AbortError(reason, facts)),
@@ -33,20 +36,17 @@ export async function feed(
     channel,
   );
   call.attached = { fail: (error) => stream.fail(error), isUnread: () => stream.full() !== undefined };
-  const sink: RowSink = {
-    delivery: "prompt",
-    rows: (view) => {
-      stream.write(view);
-      call.hand(stream.readable);
-    },
-    full: () => stream.full(),
+  const rows = output.rows((view) => {
+    stream.write(view);
+    call.hand(stream.readable);
+  });
+  const ended = (operation: Operation) => {
+    const behind = output.rest(operation);
+    if (behind) stream.write(behind);
+    runtime().background(stream.end());
+    call.succeed(stream.readable);
   };
-  const operation = await source.run(sink);
-  if (!operation) return;
-  const behind = source.rest?.(operation);
-  if (behind) stream.write(behind);
-  runtime().background(stream.end());
-  call.succeed(stream.readable);
+  return { sink: { delivery, columns: output.columns, rows, full: () => stream.full() }, ended };
 }
 
 // -- gzip ------------------------------------------------------------------------------------------------------------

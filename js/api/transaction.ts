@@ -497,16 +497,15 @@ export class Transaction extends Calls {
   /** Runs a statement of the driver's own. Resolves with its command tag. */
   #statement(text: string): Promise<string> {
     return this.queue<string>({ text }, {}, (call, { connection, transaction, onCommitSent }, ending) => {
-      const operation = transaction.flight((preludes) =>
-        call.operate(connection, simpleQuery([...preludes, text].join("; "))),
-      );
+      const sent = call.operate(connection, simpleQuery([...transaction.preludes, text].join("; ")));
+      const operation = transaction.carried(sent);
       if (text === COMMIT) {
         operation.carriesEnd = true;
         this.#commit = operation;
         this.#afterCommit = onCommitSent?.();
       }
-      operation.whenOver((lost) => {
-        const error = lost ?? operation.error;
+      operation.whenOver(() => {
+        const error = operation.lost ?? operation.error;
         if (error) return ending.failed(error);
         call.succeed(operation.command);
         ending.over();

@@ -7,40 +7,50 @@
 //                    └──sent──┐········over                                                 └── next
 //
 // Knows turns, and what is on the wire. Must not know SQL, options, or where the connection comes from.
-import type { Call, Follower } from "../session/call.ts";
+import { nextAfter, type Place } from "../session/again.ts";
+import type { Call, Ending, Follower } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
+import type { PgzError } from "../util/errors.ts";
 import { PIECE } from "../util/limits.ts";
 
-/** A one-shot event. */
-class OneShot {
-  hasFired = false;
-  #listeners: (() => void)[] | undefined;
-
-  /** Calls `listener` when the event fires, from within `fire`; at once if it has fired. */
-  whenFired(listener: () => void): void {
-    if (this.hasFired) listener();
-    else (this.#listeners ??= []).push(listener);
-  }
-
-  fire(): void {
-    this.hasFired = true;
-    const listeners = this.#listeners;
-    this.#listeners = undefined;
-    if (listeners) for (const listener of listeners) listener();
-  }
-}
-
-/** A call's place in the queue. It ends once this call and every earlier one have finished with the connection. */
+/** The place of one call or transaction on a connection. It ends once this one and every earlier one have finished. */
 class Turn {
-  /** The call has sent its last message. */
-  hasSent = false;
-  /** Fires when the next call may be sent. */
-  readonly sent = new OneShot();
-  readonly over = new OneShot();
+  #hasPassed = false;
+  /** The next call that shares the wire may be sent. */
+  #isSent = false;
+  #whenSent: (() => void)[] | undefined;
+  #whenPassed: (() => void)[] | undefined;
+
+  /** Whether it is over. */
+  get hasPassed(): boolean {
+    return this.#hasPassed;
+  }
+
+  /** Calls `listener` when the next call may share the wire, from within `letNextShare`; at once if it may now. */
+  whenSent(listener: () => void): void {
+    if (this.#isSent) listener();
+    else (this.#whenSent ??= []).push(listener);
+  }
+
+  /** Calls `listener` when the turn is over, from within `pass`; at once if it is over. */
+  whenPassed(listener: () => void): void {
+    if (this.#hasPassed) listener();
+    else (this.#whenPassed ??= []).push(listener);
+  }
+
+  letNextShare(): void {
+    this.#isSent = true;
+    const listeners = this.#whenSent;
+    this.#whenSent = undefined;
+    listeners?.forEach((listener) => listener());
+  }
 
   pass(): void {
-    this.sent.fire();
-    this.over.fire();
+    this.letNextShare();
+    this.#hasPassed = true;
+    const listeners = this.#whenPassed;
+    this.#whenPassed = undefined;
+    listeners?.forEach((listener) => listener());
   }
 }
 
@@ -54,33 +64,151 @@ class Turn {
  */
 export type WireUse = "alone" | "shared" | "loop" | "stream";
 
-/** Receives, once, how the body of a call ended. */
-export interface Ending {
-  /** The call has nothing more to do on its session. */
-  over(): void;
-  /** The body failed with this error. */
-  failed(error: unknown): void;
-}
-
 /** Bytes of parameters after which the next call waits until the socket has taken what was sent. */
 const MOST_SENT = PIECE;
 
 /** What runs for a call on its session. Reports once how it ended. Throwing an error is the same as failing with it. */
 export type Body<T> = (call: Call<T>, session: Session, ending: Ending) => void;
 
-/** A call that has a turn on a connection. */
-export interface QueuedCall<T> {
-  readonly job: { readonly call: Call<T>; readonly use: WireUse; readonly body: Body<T> };
+/**
+ * Why the session could not start a call: it had ended, or the server refused its login. `undefined`: the error is
+ * another one, or cannot be retried.
+ */
+export function sessionFailure(error: unknown, { connection }: Session): "ended session" | "refused login" | undefined {
+  if (error !== connection.closed || !(error as PgzError).hasNoEffect) return undefined;
+  return connection.established ? "ended session" : "refused login";
+}
+
+/**
+ * One call in its turn:
+ *
+ *   begin ──> session ──> body ──> over ──> what it abandoned is cleaned up ──> earlier calls are over ──> passed on
+ *     ^                     │
+ *     └──── begin again ────┘  the session had ended before it started the call
+ */
+export abstract class QueuedCall<T> extends Turn implements Ending, Follower {
+  readonly call: Call<T>;
+  readonly use: WireUse;
+  readonly body: Body<T>;
+  /** Called when the connection is free again, or when the call has ended without a connection. */
+  readonly whenFree: () => void;
+  /** How many sessions ended before they started the call. */
+  #repeats: number;
+  #queue!: TurnQueue;
+  /** The turn before, whose responses arrive first. Cleared at the end, because it would keep all turns before it alive. */
+  #before: Turn | undefined;
+  #isShared = false;
+  /** The call has sent its last message. */
+  #hasSent = false;
+  /** The session on which the body has begun. */
+  #session: Session | undefined;
+  #isOver = false;
+
+  constructor(call: Call<T>, use: WireUse, body: Body<T>, whenFree: () => void, repeats = 0) {
+    super();
+    this.call = call;
+    this.use = use;
+    this.body = body;
+    this.whenFree = whenFree;
+    this.#repeats = repeats;
+  }
+
   /** The session on which the call runs. */
-  connected(): Session | Promise<Session>;
+  protected abstract connected(): Session | Promise<Session>;
+
   /**
-   * What follows when its body has failed. `fail`: the call fails with this error. The other two are for a session that
+   * What follows when the body has failed. `fail`: the call fails with this error. The other two are for a session that
    * could not start the call. `begin again`: the body begins again on the session that `connected` returns now.
    * `leave`: the call leaves the queue, and `free` decides where it goes.
    */
-  failed(error: unknown, session: Session): "fail" | "begin again" | "leave";
+  protected abstract failedOn(session: Session, error: unknown): "fail" | "begin again" | "leave";
+
   /** Called when the connection is free again. */
-  free(): void;
+  protected abstract free(): void;
+
+  protected get repeats(): number {
+    return this.#repeats;
+  }
+
+  /** Whether the call may go to another session after this one failed. `most`: how often that may happen. */
+  goesElsewhere(cause: NonNullable<ReturnType<typeof sessionFailure>>, place: Place, most: number): boolean {
+    const { beyond } = this.call;
+    const effect = beyond === "nothing" ? "none" : "unknown";
+    const attempt = { effect, place, userHasRows: beyond === "rows", repeats: this.#repeats, most } as const;
+    if (nextAfter(cause, attempt) !== "elsewhere") return false;
+    if (cause === "ended session") this.#repeats++;
+    return true;
+  }
+
+  /** Called by its queue. */
+  enter(queue: TurnQueue, before: Turn | undefined, isShared: boolean): void {
+    this.#queue = queue;
+    this.#before = before;
+    this.#isShared = isShared;
+  }
+
+  /** `session`: the one that `connected` had promised. Never throws. */
+  begin(session: Session | Promise<Session> | undefined = undefined): void {
+    const { call } = this;
+    if (call.finished) return this.#leave();
+    try {
+      session ??= this.connected();
+      if (session instanceof Promise) {
+        session.then(
+          (connected) => this.begin(connected),
+          (error: unknown) => this.failed(error),
+        );
+        return;
+      }
+      const { subject, observation } = call;
+      this.#session = session;
+      observation?.begin(session.connection.config);
+      if (this.#isShared && !this.#hasSent) call.follower = this;
+      if (session.sessionChanges && subject)
+        for (const text of subject.texts ?? [subject.text]) session.sessionChanges.note(text);
+      this.body(call, session, this); // as a method, so that a stack names it
+    } catch (error) {
+      this.failed(error);
+    }
+  }
+
+  sent(bytes: number): void {
+    if (!this.#session) return;
+    this.#hasSent = true;
+    this.#queue.send(this, bytes, this.#session);
+  }
+
+  over(): void {
+    this.#leave();
+  }
+
+  failed(error: unknown): void {
+    const session = this.#session;
+    this.#session = undefined;
+    const next = session ? this.failedOn(session, error) : "fail";
+    if (next === "begin again") return this.begin();
+    if (next === "fail") this.call.fail(error);
+    this.#leave();
+  }
+
+  #leave(): void {
+    // Passing a turn on twice would count another call as over.
+    if (this.#isOver) return;
+    this.#isOver = true;
+    const cleanup = this.call.operation?.cleanup;
+    if (cleanup) void cleanup.then(() => this.#pass());
+    else this.#pass();
+  }
+
+  #pass(): void {
+    // In a microtask, since a thousand aborted calls may each wait for the one before.
+    if (this.#before && !this.#before.hasPassed)
+      return this.#before.whenPassed(() => queueMicrotask(() => this.#pass()));
+    this.#before = undefined;
+    this.#queue.pass(this);
+    if (this.#hasSent) this.#queue.leave();
+    this.free();
+  }
 }
 
 export class TurnQueue {
@@ -94,8 +222,8 @@ export class TurnQueue {
   #sentBytes = 0;
   /** The turn that is not passed on until another call is over, because `pipelining` calls are on the wire. */
   #held: Turn | undefined;
-  /** The entries whose turn has come. Empty unless one of them is beginning. */
-  readonly #next: Pick<QueueEntry<never>, "begin">[] = [];
+  /** The calls whose turn has come. Empty unless one of them is beginning. */
+  readonly #next: Pick<QueuedCall<never>, "begin">[] = [];
   #isBeginning = false;
 
   constructor(pipelining: number) {
@@ -105,7 +233,7 @@ export class TurnQueue {
   /** Resolves when everything queued so far is over; `undefined`: it is over now. */
   end(): Promise<void> | undefined {
     const last = this.#last;
-    return last && new Promise((resolve) => last.over.whenFired(resolve));
+    return last && new Promise((resolve) => last.whenPassed(resolve));
   }
 
   /** Queues a turn last. The caller waits for the `end()` of the turns before it. */
@@ -127,20 +255,21 @@ export class TurnQueue {
   run<T>(queued: QueuedCall<T>): void {
     // Taken first: a value's own code may make a call while the body begins, and that call must come later.
     const before = this.#last;
-    const turn = this.take();
-    const isShared = queued.job.use === "shared" && this.#pipelining > 1;
-    const entry = new QueueEntry(this, queued, turn, isShared, before);
-    const moment = isShared ? before?.sent : before?.over;
-    if (moment) moment.whenFired(() => this.#begin(entry));
-    else entry.begin();
+    this.#last = queued;
+    const isShared = queued.use === "shared" && this.#pipelining > 1;
+    queued.enter(this, before, isShared);
+    if (!before) return queued.begin();
+    const begin = () => this.#begin(queued);
+    if (isShared) before.whenSent(begin);
+    else before.whenPassed(begin);
   }
 
   /**
-   * Begins the entries now, so that the messages of all of them leave in one write. Begins them one after the other, so
+   * Begins the calls now, so that the messages of all of them leave in one write. Begins them one after the other, so
    * that a thousand waiting calls do not need a stack of a thousand calls.
    */
-  #begin(entry: Pick<QueueEntry<never>, "begin">): void {
-    this.#next.push(entry);
+  #begin(queued: Pick<QueuedCall<never>, "begin">): void {
+    this.#next.push(queued);
     if (this.#isBeginning) return;
     this.#isBeginning = true;
     try {
@@ -152,115 +281,20 @@ export class TurnQueue {
 
   /** The call has sent its last message. The next one may go, unless too much is on the wire. */
   send(turn: Turn, bytes: number, { connection }: Session): void {
-    turn.hasSent = true;
     this.#onWire++;
     this.#sentBytes += bytes;
     if (this.#onWire >= this.#pipelining) this.#held = turn;
-    else if (this.#sentBytes < MOST_SENT) turn.sent.fire();
+    else if (this.#sentBytes < MOST_SENT) turn.letNextShare();
     else {
       this.#sentBytes = 0;
-      void connection.written.then(() => turn.sent.fire());
+      void connection.written.then(() => turn.letNextShare());
     }
   }
 
   /** A call that had sent its last message is over. */
   leave(): void {
     this.#onWire--;
-    this.#held?.sent.fire();
+    this.#held?.letNextShare();
     this.#held = undefined;
-  }
-}
-
-/**
- * One call in its turn:
- *
- *   begin ──> session ──> body ──> over ──> what it abandoned is cleaned up ──> earlier calls are over ──> passed on
- *     ^                     │
- *     └──── begin again ────┘  the session had ended before it started the call
- */
-class QueueEntry<T> implements Ending, Follower {
-  readonly #queue: TurnQueue;
-  readonly #queued: QueuedCall<T>;
-  readonly #turn: Turn;
-  readonly #isShared: boolean;
-  /** The turn of the previous call, whose responses arrive first. */
-  readonly #before: Turn | undefined;
-  /** The session on which the body has begun. */
-  #session: Session | undefined;
-  #isOver = false;
-
-  constructor(queue: TurnQueue, queued: QueuedCall<T>, turn: Turn, isShared: boolean, before: Turn | undefined) {
-    this.#queue = queue;
-    this.#queued = queued;
-    this.#turn = turn;
-    this.#isShared = isShared;
-    this.#before = before;
-  }
-
-  /** Never throws. */
-  begin(): void {
-    if (this.#queued.job.call.finished) return this.#leave();
-    try {
-      const session = this.#queued.connected();
-      if (!(session instanceof Promise)) return this.#work(session);
-      session.then(
-        (connected) => this.#work(connected),
-        (error: unknown) => this.failed(error),
-      );
-    } catch (error) {
-      this.failed(error);
-    }
-  }
-
-  #work(session: Session): void {
-    const { job } = this.#queued;
-    const { call } = job;
-    if (call.finished) return this.#leave();
-    const { subject, observation } = call;
-    this.#session = session;
-    try {
-      observation?.begin(session.connection.config);
-      if (this.#isShared && !this.#turn.hasSent) call.follower = this;
-      if (session.sessionChanges && subject)
-        for (const text of subject.texts ?? [subject.text]) session.sessionChanges.note(text);
-      job.body(call, session, this); // as a method, so that a stack names it
-    } catch (error) {
-      this.failed(error);
-    }
-  }
-
-  sent(bytes: number): void {
-    if (this.#session) this.#queue.send(this.#turn, bytes, this.#session);
-  }
-
-  over(): void {
-    this.#leave();
-  }
-
-  failed(error: unknown): void {
-    const session = this.#session;
-    this.#session = undefined;
-    const next = session ? this.#queued.failed(error, session) : "fail";
-    if (next === "begin again") return this.begin();
-    if (next === "fail") this.#queued.job.call.fail(error);
-    this.#leave();
-  }
-
-  #leave(): void {
-    // Passing a turn on twice would count another call as over.
-    if (this.#isOver) return;
-    this.#isOver = true;
-    const cleanup = this.#queued.job.call.operation?.cleanup;
-    if (cleanup) void cleanup.then(() => this.#pass());
-    else this.#pass();
-  }
-
-  #pass(): void {
-    // In a microtask, since a thousand aborted calls may each wait for the one before.
-    if (this.#before && !this.#before.over.hasFired)
-      return this.#before.over.whenFired(() => queueMicrotask(() => this.#pass()));
-    this.#queue.pass(this.#turn);
-    if (this.#turn.hasSent) this.#queue.leave();
-    this.#queued.free();
   }
 }

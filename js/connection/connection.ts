@@ -183,7 +183,11 @@ export class Connection {
     operation.exposed = this.#cleanups.size > 0;
     this.#inflight.push(operation);
     if (!this.#wantsNotices) this.#askForNotices(owner);
-    this.command(command);
+    try {
+      this.#drain(this.core.call(command));
+    } catch (cause) {
+      this.#fail(cause);
+    }
     if (!this.#pumping) this.#startPump();
     return operation;
   }
@@ -461,7 +465,11 @@ export class Connection {
     let output = 0;
     for (;;) {
       output |= status & OUTPUT;
-      if (status & TELLS) this.#tell(status);
+      if (status & TELLS)
+        for (const event of this.core.takeEvents(status)) {
+          if (this.#closed) return;
+          this.#event(event);
+        }
       if (this.#closed) return;
       this.#parked = (status & MORE) !== 0;
       if (!this.#parked || status & ROWS_FULL) break;
@@ -472,13 +480,6 @@ export class Connection {
     // One write takes all waiting output, even of several commands. The pump waits for it, because that is workerd's
     // only back-pressure.
     if (output && !this.#closed) this.#outbox.push(() => this.core.takeOutput());
-  }
-
-  #tell(status: number): void {
-    for (const event of this.core.takeEvents(status)) {
-      if (this.#closed) return;
-      this.#event(event);
-    }
   }
 
   /**

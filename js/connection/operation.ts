@@ -153,10 +153,9 @@ export class Operation {
   #life: "running" | "stopping" | "over" = "running";
   #outcome = WHOLE;
   #cleanup: Promise<void> | undefined;
-  /** Why the connection was lost before ReadyForQuery. */
   #lost: PgzError | undefined;
   /** Called at the end, in the order of `whenOver`. */
-  #listeners: ((lost: PgzError | undefined) => void)[] | undefined;
+  #listeners: (() => void)[] | undefined;
   #done: Promise<void> | undefined;
 
   constructor(conversation: Conversation, owner?: Owner) {
@@ -166,19 +165,24 @@ export class Operation {
 
   /**
    * Calls `listener` once, in a later microtask, when ReadyForQuery has arrived, also after an ErrorResponse (see
-   * `error`), or when the connection is gone; `lost` is then the reason. Creates no promise.
+   * `error`), or when the connection is gone (see `lost`). Creates no promise.
    */
-  whenOver(listener: (lost: PgzError | undefined) => void): void {
-    if (this.#life === "over") queueMicrotask(() => listener(this.#lost));
+  whenOver(listener: () => void): void {
+    if (this.#life === "over") queueMicrotask(listener);
     else (this.#listeners ??= []).push(listener);
   }
 
   /** The same as a promise, which rejects when the connection is gone. Its rejection is always handled. */
   get done(): Promise<void> {
     if (this.#done) return this.#done;
-    this.#done = new Promise((resolve, reject) => this.whenOver((lost) => (lost ? reject(lost) : resolve())));
+    this.#done = new Promise((resolve, reject) => this.whenOver(() => (this.#lost ? reject(this.#lost) : resolve())));
     this.#done.catch(() => {});
     return this.#done;
+  }
+
+  /** Why the connection was lost before ReadyForQuery, when the operation is over. */
+  get lost(): PgzError | undefined {
+    return this.#lost;
   }
 
   get ended(): boolean {
@@ -252,6 +256,6 @@ export class Operation {
     this.#listeners = undefined;
     // In a later microtask, because a listener may start the next operation while events of this chunk are not all
     // handled.
-    if (listeners) for (const listener of listeners) queueMicrotask(() => listener(lost));
+    listeners?.forEach((listener) => queueMicrotask(listener));
   }
 }

@@ -7,8 +7,7 @@
 //
 // Knows when a call has a connection for itself, when `beforeAcquire` runs, and the observer's events of acquires and
 // releases. Must not know who is served first (slots.ts), SQL that cleans (cleaning.ts), sockets or messages.
-import type { QueuedCall } from "../api/turn-queue.ts";
-import { Job, sessionFailure } from "../api/call-runner.ts";
+import { QueuedCall, sessionFailure } from "../api/turn-queue.ts";
 import type { Config } from "../config/options.ts";
 import type { Operation } from "../connection/operation.ts";
 import type { Call, Holder } from "../session/call.ts";
@@ -61,23 +60,16 @@ export class Lender {
   // -- calls ----------------------------------------------------------------------------------------------------------
 
   /** Finds a member for the call: at once if one is free, so that no promise is made. Never throws. */
-  lend<T>(job: Job<T>): void {
-    const { call, body, free } = job;
-    const use = job.use === "shared" && this.#changesSession(call) ? "alone" : job.use;
-    this.#find(use === job.use ? job : new Job(call, use, body, free));
-  }
-
-  #find<T>(job: Job<T>): void {
-    const { call } = job;
-    if (call.finished) return job.free();
+  lend<T>(borrowing: Borrowing<T>): void {
+    const { call } = borrowing;
+    if (call.finished) return borrowing.whenFree();
     call.attached = undefined; // the previous session may have set it
-    const borrowing = new Borrowing(this, job);
     const member = this.#atOnce(borrowing.isAlone);
-    if (member) return borrowing.begin(member);
-    job.since ??= performance.now();
+    if (member) return borrowing.beginOn(member);
+    borrowing.since ||= performance.now();
     if (this.#waitsByPromise(call)) {
       this.borrowFor(call, borrowing).then(
-        (borrowed) => borrowing.begin(borrowed),
+        (borrowed) => borrowing.beginOn(borrowed),
         (error: unknown) => borrowing.end(error),
       );
       return;
@@ -93,7 +85,7 @@ export class Lender {
   }
 
   /** Gives the member to the call. Returns false if the call has settled meanwhile. */
-  assign<T>({ call, use }: Job<T>, member: Member): boolean {
+  assign<T>({ call, use }: Borrowing<T>, member: Member): boolean {
     this.#tell("acquire");
     if (call.finished) return false;
     member.call = call;
@@ -104,28 +96,22 @@ export class Lender {
   /**
    * Called after a failure. Returns whether the call moves to another session, because this one could not start it.
    */
-  leaves<T>(job: Job<T>, error: unknown, session: Session): boolean {
+  leaves<T>(borrowing: Borrowing<T>, session: Session, error: unknown): boolean {
     const cause = sessionFailure(error, session);
     if (!cause) return false;
     // A server that refuses logins is retried until `acquireTimeout`, which bounds a waiter too.
     const most = cause === "refused login" ? Infinity : MOST_ATTEMPTS - 1;
-    if (!job.goesElsewhere(cause, session.transaction.place, most)) return false;
+    if (!borrowing.goesElsewhere(cause, session.transaction.place, most)) return false;
     // What ended this session may have ended others. Where idle connections are not read, the driver has not noticed.
     if (cause === "ended session") this.#slots.suspectAll();
     return true;
-  }
-
-  /** Called when the call's turn on the member is over. `goesElsewhere`: the call needs another session. */
-  ended<T>(job: Job<T>, goesElsewhere: boolean): void {
-    if (goesElsewhere) this.#find(job);
-    else job.free();
   }
 
   /**
    * Whether the call may change its session. Calls that share the connection would find the change, since a session is
    * reset only after its last borrower.
    */
-  #changesSession({ subject }: Pick<Call<unknown>, "subject">): boolean {
+  changesSession({ subject }: Pick<Call<unknown>, "subject">): boolean {
     const { sharing, reset } = this.#pool;
     if (sharing === 1 || subject === undefined) return false;
     const { text } = subject;
@@ -253,37 +239,33 @@ export class Lender {
  *   wait ──> take ──> begin: its turn on the member ──> free
  *     └── fail, or its call has failed ──────────────────┘
  */
-class Borrowing<T> implements Waiter, Holder, QueuedCall<T> {
+export class Borrowing<T> extends QueuedCall<T> implements Waiter, Holder {
   readonly #lender: Lender;
-  readonly job: Job<T>;
+  /** Whether no other call may share the member. */
+  readonly isAlone: boolean;
+  /** When it began to wait for a member; 0: it has not. */
+  since = 0;
   /** The member that was lent. */
   #member: Member | undefined;
   #isGivenBack = false;
   /** The session ended or refused the login before it started the call. */
   #goesElsewhere = false;
 
-  constructor(lender: Lender, job: Job<T>) {
+  constructor(lender: Lender, ...[call, use, ...more]: ConstructorParameters<typeof QueuedCall<T>>) {
+    super(call, use === "shared" && lender.changesSession(call) ? "alone" : use, ...more);
     this.#lender = lender;
-    this.job = job;
+    this.isAlone = this.use !== "shared";
   }
 
   // -- before a member ------------------------------------------------------------------------------------------------
 
-  get isAlone(): boolean {
-    return this.job.use !== "shared";
-  }
-
   get isStream(): boolean {
-    return this.job.use === "stream";
-  }
-
-  get since(): number {
-    return this.job.since!;
+    return this.use === "stream";
   }
 
   /** In a microtask: the code that gives the member back may be in the middle of reading from its connection. */
   take(member: Member): void {
-    queueMicrotask(() => this.begin(member));
+    queueMicrotask(() => this.beginOn(member));
   }
 
   /**
@@ -295,31 +277,39 @@ class Borrowing<T> implements Waiter, Holder, QueuedCall<T> {
   }
 
   end(error: unknown): void {
-    this.job.call.fail(error);
-    this.job.free();
+    this.call.fail(error);
+    this.whenFree();
   }
 
   // -- on a member ----------------------------------------------------------------------------------------------------
 
-  begin(member: Member): void {
+  beginOn(member: Member): void {
     this.#member = member;
-    this.job.call.holder = this;
-    if (this.#lender.assign(this.job, member)) member.turns.run(this);
+    this.call.holder = this;
+    if (this.#lender.assign(this, member)) member.turns.run(this);
     else this.free();
   }
 
-  connected(): Session {
+  protected override connected(): Session {
     return this.#member!.session;
   }
 
-  failed(error: unknown, session: Session): "fail" | "leave" {
-    this.#goesElsewhere = this.#lender.leaves(this.job, error, session);
+  protected override failedOn(session: Session, error: unknown): "fail" | "leave" {
+    this.#goesElsewhere = this.#lender.leaves(this, session, error);
     return this.#goesElsewhere ? "leave" : "fail";
   }
 
-  free(): void {
+  protected override free(): void {
     if (!this.#isGivenBack) void this.#lender.giveBack(this.#member!);
-    this.#lender.ended(this.job, this.#goesElsewhere);
+    if (this.#goesElsewhere) this.#lender.lend(this.#again());
+    else this.whenFree();
+  }
+
+  /** The same call, on its way to another member. */
+  #again(): Borrowing<T> {
+    const again = new Borrowing(this.#lender, this.call, this.use, this.body, this.whenFree, this.repeats);
+    again.since = this.since;
+    return again;
   }
 
   // -- when its call settles ------------------------------------------------------------------------------------------
@@ -344,11 +334,11 @@ class Borrowing<T> implements Waiter, Holder, QueuedCall<T> {
     if (!this.isAlone) return;
     this.#isGivenBack = this.#member!.isClean;
     if (this.#isGivenBack) void this.#lender.giveBack(this.#member!);
-    else if (operation) this.#lender.warnOfSet(operation, this.job.call);
+    else if (operation) this.#lender.warnOfSet(operation, this.call);
   }
 
   onFailure(): void {
-    if (this.#lender.leave(this)) this.job.free();
+    if (this.#lender.leave(this)) this.whenFree();
   }
 
   waitsFor(): string | undefined {

@@ -5,7 +5,7 @@
 import { checkConfigured, configuredForPool } from "../api/configured.ts";
 import { OwnerCheck } from "../api/owner-check.ts";
 import { Listener, type ListenOptions } from "../api/listen.ts";
-import type { Job } from "../api/call-runner.ts";
+import type { QueuedCall } from "../api/turn-queue.ts";
 import { TransactionCalls } from "../api/transaction-calls.ts";
 import { beginStatement, runTransaction, type Transaction, type TransactionOptions } from "../api/transaction.ts";
 import { callOption } from "../config/config.ts";
@@ -17,7 +17,7 @@ import { AbortError, TimeoutError, UsageError, type Facts } from "../util/errors
 import { traced } from "../util/trace.ts";
 import { withDeadline } from "../util/deadline.ts";
 import type { Lease } from "./lease.ts";
-import { exclusiveRequest, Lender } from "./lender.ts";
+import { Borrowing, exclusiveRequest, Lender } from "./lender.ts";
 import { Loans } from "./loans.ts";
 import type { Member } from "./member.ts";
 import { resolvePool, splitOptions, type PoolConfig, type PoolInput, type PoolOptions } from "./options.ts";
@@ -365,8 +365,8 @@ export class Pool extends TransactionCalls {
     throw new Error("a pool has no connection of its own");
   }
 
-  protected override perform<T>(job: Job<T>): void {
-    this.#lender.lend(job);
+  protected override perform<T>(...call: ConstructorParameters<typeof QueuedCall<T>>): void {
+    this.#lender.lend(new Borrowing(this.#lender, ...call));
   }
 
   #late(cause: unknown): TimeoutError {

@@ -8,43 +8,42 @@ import { checkNames, namesIn, type Form } from "./form.ts";
 import { ToonDocument } from "./toon.ts";
 import type { OwnBytes } from "../util/bytes.ts";
 
-interface Output {
-  /** Returns the sink of a run. It passes bytes on to `next`. */
-  sink(next: RowSink): RowSink;
+/** What a form makes of the bytes of rows. */
+export interface Output {
+  /** Called before the first row of a run, also if the statement is repeated. Throws if the form refuses the columns. */
+  readonly columns: NonNullable<RowSink["columns"]>;
+  /** Returns a function that takes whole rows, as `RowSink.rows` does, and gives `next` what can be passed on already. */
+  rows(next: RowSink["rows"]): RowSink["rows"];
   /** Returns the bytes that follow the rows, when all rows of this operation have come. */
   rest(operation: Operation): Uint8Array | undefined;
 }
 
 export function outputOf(form: Form): Output {
   if (form.standardToon) return toonOutput(form);
-  return form.endMark ? markedOutput(form) : { sink: (next) => checked(next, form), rest: () => undefined };
+  if (form.endMark) return markedOutput(form);
+  return { ...AS_IT_IS, columns: (columns) => checkNames(form, columns) };
 }
 
-/** Throws a UsageError if the form refuses the columns. */
-function checked(next: RowSink, form: Form): RowSink {
-  return { ...next, columns: (columns) => checkNames(form, columns) };
-}
+/** Bytes that are passed on unchanged, whatever their columns are. */
+export const AS_IT_IS: Output = { columns: () => {}, rows: (next) => next, rest: () => undefined };
 
 const END = "$end";
 
 function markedOutput(form: Form): Output {
   let lines = 0;
-  const columns: RowSink["columns"] = (columns) => {
-    checkNames(form, columns);
-    if (namesIn(form, columns).includes(END))
-      throw new UsageError(
-        "DUPLICATE_COLUMN",
-        `A column is called "${END}", like the mark at the end: rename it with AS, or leave out option "endMark".`,
-      );
-  };
   return {
-    sink(next) {
-      lines = 0; // of an earlier run, if the statement is repeated
-      const rows = (view: Uint8Array) => {
-        lines += linesIn(view);
-        next.rows(view);
-      };
-      return { ...next, columns, rows };
+    columns(columns) {
+      lines = 0; // of an earlier run
+      checkNames(form, columns);
+      if (namesIn(form, columns).includes(END))
+        throw new UsageError(
+          "DUPLICATE_COLUMN",
+          `A column is called "${END}", like the mark at the end: rename it with AS, or leave out option "endMark".`,
+        );
+    },
+    rows: (next) => (view) => {
+      lines += linesIn(view);
+      next(view);
     },
     // The line that says that rows are missing is no row.
     rest: ({ truncated }) => new TextEncoder().encode(`{"${END}":{"rows":${lines - (truncated ? 1 : 0)}}}\n`),
@@ -60,14 +59,14 @@ function linesIn(ndjson: Uint8Array): number {
 
 function toonOutput(form: Form): Output {
   const document = new ToonDocument();
-  const sink: RowSink = {
-    columns: (columns) => {
+  return {
+    columns(columns) {
       checkNames(form, columns);
       document.columns(namesIn(form, columns));
     },
-    rows: (view) => document.add(view),
+    rows: () => (view) => document.add(view),
+    rest: () => finished(document, form),
   };
-  return { sink: () => sink, rest: () => finished(document, form) };
 }
 
 /** Checks `maxBytes` again: the core's cap has counted the bytes of its lines, not those of the document. */

@@ -44,6 +44,14 @@ export interface Holder {
   waitsFor?(): string | undefined;
 }
 
+/** Receives, once, how the work of a call on its session ended. */
+export interface Ending {
+  /** The call has nothing more to do on its session. */
+  over(): void;
+  /** The call must fail with this error, unless it begins again. */
+  failed(error: unknown): void;
+}
+
 /** Lets the next message follow a call on the wire: the next call, or a COMMIT. */
 export interface Follower {
   /** Called once, when the call has sent everything that it has to send: so many bytes. */

@@ -35,7 +35,7 @@ import { asksForText, isOdd, noteLoss, noteOddResponse, noteSuccess } from "./od
 import type { SchemaChanges } from "./schema-changes.ts";
 import { encodedStatement, newShapeId, newStatement, shapes, type LearnedShape, type Shape } from "./shapes.ts";
 import type { Learned } from "./learned.ts";
-import { putInFront, type TransactionBlock } from "./transaction-block.ts";
+import { putInFront, type Front, type TransactionBlock } from "./transaction-block.ts";
 
 /** A flight names a statement that the server does not have. */
 const NO_SUCH_STATEMENT = "26000";
@@ -120,37 +120,23 @@ export class Statements {
   }
 
   /** Puts an execution on the wire, after a waiting BEGIN and after settings. */
-  execute(
-    call: AnyCall,
-    transaction: Pick<TransactionBlock, "flight">,
-    { shape, parameters }: BoundStatement,
-    { form, limits }: RowRequest,
-    rows: RowSink,
-  ): Operation {
+  execute(call: AnyCall, front: Front, { shape, parameters }: BoundStatement, request: RowRequest, rows: RowSink) {
     const known = this.#tellColumns(shape, rows);
     this.#learned.remember(shape);
-    return transaction.flight((preludes) => {
-      const command = (handle: CoreConnection) => {
-        putInFront(handle, preludes);
-        this.define(handle, shape.types);
-        return handle.execute(
-          shape.id,
-          this.#encoded(shape, call),
-          parameters,
-          known ? form | COLUMNS_KNOWN : form,
-          limits,
-        );
-      };
-      return call.operate(this.#connection, command, {
-        rows,
-        on: this.handlers,
-        // An earlier operation may have received other columns since.
-        isNext: () => {
-          const columns = this.#learned.columns(shape);
-          if (known && columns && known !== columns) rows.columns?.(columns);
-        },
-      });
-    });
+    const { preludes } = front;
+    const { limits } = request;
+    const form = known ? request.form | COLUMNS_KNOWN : request.form;
+    const command = (handle: CoreConnection) => {
+      putInFront(handle, preludes);
+      this.define(handle, shape.types);
+      return handle.execute(shape.id, this.#encoded(shape, call), parameters, form, limits);
+    };
+    // An earlier operation may have received other columns since.
+    const isNext = () => {
+      const columns = this.#learned.columns(shape);
+      if (known && columns && known !== columns) rows.columns?.(columns);
+    };
+    return front.carried(call.operate(this.#connection, command, { rows, on: this.handlers, isNext }));
   }
 
   /** Adds a statement to a batch, so that its items can refer to it. */

@@ -38,6 +38,9 @@ export function putInFront(handle: CoreConnection, preludes: readonly string[]):
   for (const prelude of preludes) handle.prelude(prelude);
 }
 
+/** What is in front of a flight, and who notes the operation that carries it. */
+export type Front = Pick<TransactionBlock, "preludes" | "carried">;
+
 const NONE: readonly string[] = [];
 
 /**
@@ -172,15 +175,19 @@ export class TransactionBlock {
     this.#carried = undefined;
   }
 
-  /** Runs a flight that `operate` makes with the given statements in front: a waiting BEGIN, and settings. */
-  flight(operate: (preludes: readonly string[]) => Operation): Operation {
+  /** The statements in front of the next flight: a waiting BEGIN, and settings. `carried` must follow. */
+  get preludes(): readonly string[] {
+    return this.#waiting === undefined ? this.settings : [this.#waiting, ...this.#settings];
+  }
+
+  /** Notes that the operation, which was put on the wire just now, carries the preludes. Returns it. */
+  carried(operation: Operation): Operation {
     const begin = this.#waiting;
-    const operation = operate(begin === undefined ? this.settings : [begin, ...this.#settings]);
     if (this.#scope) operation.whenOver(() => isCitusError(operation.error) && rememberCitus(this.#connection.config));
     if (begin !== undefined) {
       this.#carried = { begin, operation };
       operation.carriesBegin = true;
-      operation.whenOver((lost) => lost ?? this.#arrived(operation));
+      operation.whenOver(() => operation.lost ?? this.#arrived(operation));
     }
     return operation;
   }
@@ -199,7 +206,7 @@ export class TransactionBlock {
    */
   async begun(call: AnyCall): Promise<boolean> {
     if (this.#waiting === undefined) return !call.finished;
-    const operation = this.flight((preludes) => call.operate(this.#connection, simpleQuery(preludes.join("; "))));
+    const operation = this.carried(call.operate(this.#connection, simpleQuery(this.preludes.join("; "))));
     await operation.done;
     if (call.finished) return false;
     if (!operation.error) return true;

@@ -11,7 +11,7 @@ import type { Session } from "../session/session.ts";
 import type { Shape } from "../session/shapes.ts";
 import { putInFront } from "../session/transaction-block.ts";
 import { PgzError, type BatchFailure } from "../util/errors.ts";
-import { BATCH_CONTINUES, BATCH_ENDS, BATCH_IS_UNDONE } from "../wasm/boundary.ts";
+import { BATCH_CONTINUES, BATCH_ENDS, BATCH_IS_UNDONE, type CoreConnection } from "../wasm/boundary.ts";
 import { mayBeOutdated, OutdatedAttempt, refusesBinary } from "./attempts.ts";
 import { encodeBatch, type EncodedBatch } from "./batch-encoding.ts";
 import { BatchRun, tellIfUnfinished, type BatchPlan, type Settled } from "./batch-run.ts";
@@ -220,22 +220,17 @@ class Batch<Row> {
     const known = this.#session.statements;
     const last = windows.length - 1;
     const endsAlone = atomic && transaction.place === "alone";
-    const operation = (run.operation = transaction.flight((preludes) =>
-      call.operate(
-        connection,
-        (handle) => {
-          putInFront(handle, preludes);
-          known.define(
-            handle,
-            statements.flatMap((shape) => shape.types),
-          );
-          handle.batch(!atomic, form.form, form.limits);
-          for (const shape of statements) known.addToBatch(handle, shape, call);
-          return handle.batch_items(windows[0]!, last ? BATCH_CONTINUES : BATCH_ENDS);
-        },
-        run.conversation,
-      ),
-    ));
+    const { preludes } = transaction;
+    const types = statements.flatMap((shape) => shape.types);
+    const command = (handle: CoreConnection) => {
+      putInFront(handle, preludes);
+      known.define(handle, types);
+      handle.batch(!atomic, form.form, form.limits);
+      for (const shape of statements) known.addToBatch(handle, shape, call);
+      return handle.batch_items(windows[0]!, last ? BATCH_CONTINUES : BATCH_ENDS);
+    };
+    const operation = transaction.carried(call.operate(connection, command, run.conversation));
+    run.operation = operation;
     if (endsAlone) tellIfUnfinished(call, operation);
     for (let at = 1; at <= last; at++) {
       await connection.written;

@@ -67,7 +67,8 @@ export class Cursor<Row> {
     if (this.#isOwn) transaction.begin("BEGIN");
     const { [LIMIT_ROWS]: rows, [LIMIT_BYTES]: bytes, [LIMIT_FIELD_BYTES]: fieldBytes } = form.limits;
     const limits = limitsOf({ rows, bytes, fieldBytes, fetch: size });
-    const executing = execute(this.#call, this.#session, query, { ...form, limits }, () => this.#rows.sink);
+    const newSink = () => this.#rows.sink;
+    const executing = execute(this.#call, this.#session, { query, form: { ...form, limits }, newSink });
     const work = executing.then((operation) => this.#take(operation));
     this.#working = work.catch(() => {});
     try {

@@ -3,74 +3,55 @@
 // A known statement makes no promise: it is sent before `begin` returns, and the end of its operation calls back. Knows
 // how each step of execution-state.ts is done. Must not know why it was decided, or what happens to the rows.
 import type { Operation, RowSink } from "../connection/operation.ts";
-import type { AnyCall } from "../session/call.ts";
+import type { AnyCall, Ending } from "../session/call.ts";
 import { learnNames, TypesInFront } from "../session/catalog-questions.ts";
 import type { FirstRun } from "../session/first-run.ts";
 import type { Session } from "../session/session.ts";
-import type { Shape } from "../session/shapes.ts";
-import type { PgzError } from "../util/errors.ts";
 import { pauseAfter } from "./attempts.ts";
 import { ExecutionState, type ExecutionForm, type Step } from "./execution-state.ts";
 import { FirstExecution } from "./first-execution.ts";
 import type { Query } from "./sql.ts";
 
-/** Receives, once, the outcome of the statement. */
-export interface Executed {
-  /** The operation is over. `undefined`: the call ended meanwhile. */
-  ended(operation: Operation | undefined): void;
-  /** The call must fail with this error. */
-  failed(error: unknown): void;
+/** A statement that a call runs. */
+export interface Statement {
+  readonly query: Query;
+  readonly form: ExecutionForm;
+  /** Returns a new sink for each run, because a second run starts from nothing. */
+  readonly newSink: () => RowSink;
+  /** Called when the result is complete, with the operation that had the rows. The statement of a whole call settles it. */
+  readonly ended: (operation: Operation) => void;
 }
 
-/** Runs the statement. `sink` returns a new sink for each run, because a second run starts from nothing. */
-export function begin(
-  call: AnyCall,
-  session: Session,
-  query: Query,
-  form: ExecutionForm,
-  sink: () => RowSink,
-  executed: Executed,
-): void {
-  new Execution(call, session, query, form, sink, executed).begin();
-}
-
-/** As `begin`, but returns a promise of the ended operation; of `undefined` if the call ended meanwhile. */
+/** Runs the statement. Resolves with the ended operation; with `undefined` if the call ended meanwhile. */
 export function execute(
   call: AnyCall,
   session: Session,
-  query: Query,
-  form: ExecutionForm,
-  sink: () => RowSink,
+  statement: Omit<Statement, "ended">,
 ): Promise<Operation | undefined> {
-  return new Promise((ended, failed) => begin(call, session, query, form, sink, { ended, failed }));
+  return new Promise((resolve, reject) => {
+    let found: Operation | undefined;
+    const ended = (operation: Operation) => void (found = operation);
+    const ending = { over: () => resolve(found), failed: reject };
+    new Execution(call, session, { ...statement, ended }, ending).begin();
+  });
 }
 
-class Execution {
+export class Execution {
   readonly #call: AnyCall;
   readonly #session: Session;
-  readonly #query: Query;
-  readonly #form: ExecutionForm;
-  readonly #sink: () => RowSink;
-  readonly #executed: Executed;
+  readonly #statement: Statement;
+  readonly #ending: Ending;
   readonly #state: ExecutionState;
+  #operation: Operation | undefined;
   /** Types that the next first run asks for in front of the statement. */
   #typesInFront: TypesInFront | undefined;
 
-  constructor(
-    call: AnyCall,
-    session: Session,
-    query: Query,
-    form: ExecutionForm,
-    sink: () => RowSink,
-    executed: Executed,
-  ) {
+  constructor(call: AnyCall, session: Session, statement: Statement, ending: Ending) {
     this.#call = call;
     this.#session = session;
-    this.#query = query;
-    this.#form = form;
-    this.#sink = sink;
-    this.#executed = executed;
-    this.#state = new ExecutionState(call, session, query, form);
+    this.#statement = statement;
+    this.#ending = ending;
+    this.#state = new ExecutionState(call, session, statement.query, statement.form);
   }
 
   /** Any error thrown on the way fails the call. */
@@ -78,43 +59,43 @@ class Execution {
     try {
       this.#carryOut(this.#state.begin());
     } catch (error) {
-      this.#executed.failed(error);
+      this.#ending.failed(error);
     }
   }
 
-  #over(operation: Operation, lost: PgzError | undefined): void {
+  /** Called when the operation is over that was put on the wire last. */
+  readonly #over = (): void => {
     try {
-      this.#carryOut(this.#state.executed(operation, lost));
+      this.#carryOut(this.#state.executed(this.#operation!));
     } catch (error) {
-      this.#executed.failed(error);
+      this.#ending.failed(error);
     }
-  }
+  };
 
   #carryOut(step: Step): void {
+    const call = this.#call;
+    const { query, form, newSink } = this.#statement;
+    const { statements, transaction } = this.#session;
     switch (step.do) {
-      case "execute":
-        return this.#execute(step.shape, step.parameters);
+      case "execute": {
+        this.#operation = statements.execute(call, transaction, step, form, newSink());
+        this.#operation.whenOver(this.#over);
+        // If BEGIN failed, a call sent after it would run outside the transaction.
+        if (!transaction.isWaiting) call.sent(query.text.length + step.parameters.length);
+        return;
+      }
       case "end":
-        return this.#executed.ended(step.operation);
+        this.#statement.ended(step.operation);
+        return this.#ending.over();
       case "leave":
-        return this.#executed.ended(undefined);
+        return this.#ending.over();
       case "fail":
-        return this.#executed.failed(step.error);
+        return this.#ending.failed(step.error);
       default:
         this.#wait(step)
           .then((decide) => this.#carryOut(decide()))
-          .catch((error: unknown) => this.#executed.failed(error));
+          .catch((error: unknown) => this.#ending.failed(error));
     }
-  }
-
-  #execute(shape: Shape, parameters: Uint8Array): void {
-    const { statements, transaction } = this.#session;
-    const call = this.#call;
-    const length = this.#query.text.length + parameters.length;
-    const operation = statements.execute(call, transaction, { shape, parameters }, this.#form, this.#sink());
-    operation.whenOver((lost) => this.#over(operation, lost));
-    // If BEGIN failed, a call sent after it would run outside the transaction.
-    if (!transaction.isWaiting) call.sent(length);
   }
 
   // -- steps that wait ------------------------------------------------------------------------------------------------
@@ -127,12 +108,13 @@ class Execution {
     const { connection, catalog, statements, transaction } = this.#session;
     const call = this.#call;
     const state = this.#state;
-    const { policy } = this.#form;
+    const { query, form } = this.#statement;
+    const { policy } = form;
     switch (step.do) {
       case "learn names":
         return (await learnNames(call, connection, catalog, policy)) ? () => state.named() : leave;
       case "describe": {
-        const shape = await statements.learn(call, this.#query.text);
+        const shape = await statements.learn(call, query.text);
         return shape ? () => state.described(shape) : leave;
       }
       case "run first":
@@ -162,8 +144,9 @@ class Execution {
 
   async #runFirst(first: FirstRun, askedTypes: readonly number[] | undefined): Promise<() => Step> {
     const { transaction } = this.#session;
+    const { form, newSink } = this.#statement;
     const call = this.#call;
-    const run = new FirstExecution(call, this.#session, first, this.#form, this.#sink(), this.#typesInFront);
+    const run = new FirstExecution(call, this.#session, first, form, newSink(), this.#typesInFront);
     if (!transaction.isWaiting) call.sent(first.text.length + first.parameters.length);
     const ended = await run.ended();
     return () => this.#state.ranFirst(run, ended, askedTypes);

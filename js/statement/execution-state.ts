@@ -190,10 +190,10 @@ export class ExecutionState {
 
   // -- the outcome ----------------------------------------------------------------------------------------------------
 
-  executed(operation: Operation, lost: PgzError | undefined): Step {
+  executed(operation: Operation): Step {
+    const { outcome, lost } = operation;
     // Output that a limit has cut off is complete, whatever happens to the connection.
     if (lost && !operation.truncated) return { do: "fail", error: lost };
-    const { outcome } = operation;
     if (outcome.is === "failed") return this.#executionFailed(operation, outcome);
     return this.#call.finished ? LEAVE : { do: "end", operation };
   }

@@ -15,7 +15,7 @@ import { isCitusError, rememberCitus } from "../session/citus.ts";
 import { isOdd, noteLoss, noteOddResponse, noteSuccess } from "../session/odd-servers.ts";
 import type { Session } from "../session/session.ts";
 import type { BoundStatement } from "../session/statements.ts";
-import { commit, type TransactionBlock } from "../session/transaction-block.ts";
+import { commit, type Front } from "../session/transaction-block.ts";
 import { leavesOutcomeOpen, rolledBack, type PgzError } from "../util/errors.ts";
 import { encodeParameters } from "../values/parameters.ts";
 import { joined } from "../util/bytes.ts";
@@ -197,13 +197,13 @@ export class FirstBatch<Row> {
     const session = this.#session;
     const output = outputOf<Row>(this.#plan, this.#session.catalog);
     const preludes = at ? [`SAVEPOINT pgz_${at}`] : ["BEGIN", ...session.transaction.settings];
-    const block: Pick<TransactionBlock, "flight"> = { flight: (operate) => operate(preludes) };
+    const front: Front = { preludes, carried: (operation) => operation };
     if ("first" in item) {
-      const run = new FirstExecution(call, session, item.first, form, output.sink, this.#typesInFront, block);
+      const run = new FirstExecution(call, session, item.first, form, output.sink, this.#typesInFront, front);
       const mayBeDescribed = () => run.mayBeDescribed;
       return { operation: run.operation, mayBeDescribed, ended: run.ended(), output };
     }
-    const operation = session.statements.execute(call, block, item.bound, form, output.sink);
+    const operation = session.statements.execute(call, front, item.bound, form, output.sink);
     const mayBeDescribed = () => {
       const { outcome } = operation;
       if (outcome.is !== "failed" || outcome.hasBound) return false;

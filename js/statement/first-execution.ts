@@ -22,7 +22,7 @@ import { isCitusError } from "../session/citus.ts";
 import type { Session } from "../session/session.ts";
 import { isRecord, newShapeId, type LearnedShape, type Shape } from "../session/shapes.ts";
 import type { RowRequest } from "../session/statements.ts";
-import { putInFront, type TransactionBlock } from "../session/transaction-block.ts";
+import { putInFront, type Front } from "../session/transaction-block.ts";
 import { fromFailure, MAY_HAVE_RUN, UsageError, type PgzError } from "../util/errors.ts";
 import { MOST_HELD } from "../util/limits.ts";
 import { FIRST_OF_A_DATABASE } from "../values/oid.ts";
@@ -59,7 +59,7 @@ export class FirstExecution {
     request: RowRequest & Pick<Form, "policy">,
     sink: RowSink,
     typesInFront?: TypesInFront,
-    transaction: Pick<TransactionBlock, "flight"> = session.transaction,
+    front: Front = session.transaction,
   ) {
     this.#call = call;
     this.#session = session;
@@ -67,8 +67,8 @@ export class FirstExecution {
     this.#request = request;
     this.#sink = sink;
     this.#typesInFront = typesInFront;
-    this.#isAlone = transaction === session.transaction;
-    this.#operation = transaction.flight((preludes) => this.#operate(preludes));
+    this.#isAlone = front === session.transaction;
+    this.#operation = front.carried(this.#operate(front.preludes));
   }
 
   /**

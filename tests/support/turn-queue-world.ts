@@ -2,8 +2,8 @@
 // all events are recorded.
 //
 // Knows what turn-queue.ts needs of calls and sessions. Must not know queues or clients.
-import { TurnQueue, type Ending, type QueuedCall, type WireUse } from "../../js/api/turn-queue.ts";
-import type { Call } from "../../js/session/call.ts";
+import { QueuedCall, TurnQueue, type WireUse } from "../../js/api/turn-queue.ts";
+import type { Call, Ending } from "../../js/session/call.ts";
 import type { Session } from "../../js/session/session.ts";
 import { quiet } from "./memory-session.ts";
 
@@ -54,13 +54,17 @@ export class TurnQueueWorld {
       this.log.push(`${name} begins`);
       body?.(call as never, session);
     };
-    const visitor = {
-      job: { call, use, body: run },
-      connected: connected ?? (() => this.session),
-      failed: (error: Error) => (this.log.push(`${name} is asked about ${error.message}`), next),
-      free: () => void this.log.push(`${name} is free`),
-    };
-    this.line.run(visitor as unknown as QueuedCall<void>);
+    const { log } = this;
+    const newest = () => this.session;
+    class Queued extends QueuedCall<void> {
+      connected = connected ?? newest;
+      failedOn = (_: Session, error: unknown) => {
+        log.push(`${name} is asked about ${(error as Error).message}`);
+        return next;
+      };
+      free = () => void log.push(`${name} is free`);
+    }
+    this.line.run(new Queued(call as never, use, run, () => {}));
     return {
       call,
       /** The call has sent its last message. */

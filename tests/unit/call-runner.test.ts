@@ -3,7 +3,7 @@
 import { AsyncLocalStorage } from "node:async_hooks";
 import { inspect } from "node:util";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { Job, sessionFailure } from "../../js/api/call-runner.ts";
+import { QueuedCall, sessionFailure } from "../../js/api/turn-queue.ts";
 import type { Call } from "../../js/session/call.ts";
 import { installRuntime, runtime } from "../../js/sockets/runtime.ts";
 import { answered, runs, streamed } from "../support/memory-calls.ts";
@@ -65,7 +65,12 @@ test("a session was unusable if its own end failed the call without effect", () 
 
 test("a call moves to another session as often as allowed, and only if nothing of it can have happened", () => {
   const nothing = () => {};
-  const job = (beyond: string) => new Job({ beyond } as Call<void>, "alone", nothing, nothing);
+  class Queued extends QueuedCall<void> {
+    connected = nothing as never;
+    failedOn = nothing as never;
+    free = nothing;
+  }
+  const job = (beyond: string) => new Queued({ beyond } as Call<void>, "alone", nothing, nothing);
   const one = job("nothing");
   expect([1, 2, 3].map(() => one.goesElsewhere("ended session", "alone", 2))).toEqual([true, true, false]);
   // A server that refuses the login has not had the call, so this does not count as a repeat.

@@ -3,13 +3,13 @@
 import { expect, test } from "vitest";
 import type { Operation } from "../../js/connection/operation.ts";
 import type { Session } from "../../js/session/session.ts";
-import { begin, execute, type Executed } from "../../js/statement/execute.ts";
+import { execute, Execution } from "../../js/statement/execute.ts";
 import { NO_LIMITS, ROWS_COLUMNS } from "../../js/wasm/boundary.ts";
 import { columnOf, NotedSession, settled, shapeOf } from "../support/noted-statements.ts";
 
 const QUERY = { text: "select n", values: [] };
 const FORM = { form: ROWS_COLUMNS, limits: NO_LIMITS };
-const sink = () => ({ rows: () => {} });
+const STATEMENT = { query: QUERY, form: FORM, newSink: () => ({ rows: () => {} }) };
 const SHAPE = shapeOf([23]);
 
 /** A session outside of transactions, on which statements are described first. */
@@ -21,7 +21,8 @@ function newSession(): { noted: NotedSession; session: Session } {
     status: "I",
     isNone: true,
     isWaiting: false,
-    flight: (operate: (preludes: readonly string[]) => Operation) => operate([]),
+    preludes: [],
+    carried: (operation: Operation) => operation,
     prepareRepeat: () => Promise.resolve(),
   };
   const config = { ...connection.config, firstRun: "describe" };
@@ -32,7 +33,7 @@ test("execute resolves with the operation that had the rows, once the operation 
   const { noted, session } = newSession();
   const said: number[] = [];
   const call = Object.assign(noted.owner, { sent: (bytes: number) => void said.push(bytes) });
-  const executing = execute(call, session, QUERY, FORM, sink);
+  const executing = execute(call, session, STATEMENT);
   noted.asked[0]!.answer(SHAPE);
   await settled();
   // The values take a count of formats and a count of values.
@@ -47,7 +48,7 @@ test.each([
 ])("execute resolves with undefined if the call ends %s", async (_, at) => {
   const { noted, session } = newSession();
   Object.assign(noted.call, { sent: () => {} });
-  const executing = execute(noted.owner, session, QUERY, FORM, sink);
+  const executing = execute(noted.owner, session, STATEMENT);
   if (at > 0) noted.asked[0]!.answer(SHAPE);
   await settled();
   noted.call.finished = true;
@@ -61,13 +62,11 @@ test("an exception in the callback for the end is the failure of the statement",
   Object.assign(noted.call, { sent: () => {} });
   const failure = new Error("mine");
   const failures: unknown[] = [];
-  const executed: Executed = {
-    ended: () => {
-      throw failure;
-    },
-    failed: (error) => void failures.push(error),
+  const ended = () => {
+    throw failure;
   };
-  begin(noted.owner, session, QUERY, FORM, sink, executed);
+  const ending = { over: () => {}, failed: (error: unknown) => void failures.push(error) };
+  new Execution(noted.owner, session, { ...STATEMENT, ended }, ending).begin();
   noted.asked[0]!.answer(SHAPE);
   await settled();
   noted.asked[1]!.answer();
@@ -78,9 +77,10 @@ test("an exception in the callback for the end is the failure of the statement",
 test("a sink that cannot be created fails the statement, and nothing more is sent", async () => {
   const { noted, session } = newSession();
   const failure = new Error("mine");
-  const executing = execute(noted.owner, session, QUERY, FORM, () => {
+  const newSink = () => {
     throw failure;
-  });
+  };
+  const executing = execute(noted.owner, session, { ...STATEMENT, newSink });
   noted.asked[0]!.answer({ ...SHAPE, columns: [columnOf(23)] });
   await expect(executing).rejects.toBe(failure);
   expect(noted.asked).toHaveLength(1);

@@ -21,17 +21,17 @@ test("pauses are numbered and limited by the option, and the cached shape is rea
   const { state, statements } = executing({ config: { retryOnSerialization: 3 } });
   const conflict = error("40001");
   for (const attempt of [1, 2]) {
-    expect(state.executed(over(conflict, BOUND), undefined)).toEqual({ do: "pause", attempt, error: conflict });
+    expect(state.executed(over(conflict, BOUND))).toEqual({ do: "pause", attempt, error: conflict });
     statements.shape = newShape();
     expect(state.begin()).toMatchObject({ do: "execute", shape: statements.shape });
   }
-  expect(state.executed(over(conflict, BOUND), undefined)).toEqual({ do: "fail", error: conflict });
+  expect(state.executed(over(conflict, BOUND))).toEqual({ do: "fail", error: conflict });
 });
 
 test("without the option a conflict is the error", () => {
   const { state } = executing();
   const conflict = error("40001");
-  expect(state.executed(over(conflict, BOUND), undefined)).toEqual({ do: "fail", error: conflict });
+  expect(state.executed(over(conflict, BOUND))).toEqual({ do: "fail", error: conflict });
 });
 
 test("after a pause, the results of the first run and of the last Describe are no longer used", () => {
@@ -41,7 +41,7 @@ test("after a pause, the results of the first run and of the last Describe are n
   const learned = newShape();
   state.ranFirst(told(over(error("22P02"), NOT_BOUND), true, learned), undefined, undefined);
   expect(state.begin()).toMatchObject({ do: "execute", shape: learned });
-  expect(state.executed(over(error("40001"), BOUND), undefined).do).toBe("pause");
+  expect(state.executed(over(error("40001"), BOUND)).do).toBe("pause");
   expect(state.begin()).toEqual({ do: "run first", run: RUN });
   // Described for another reason: what the first run learned is not the cached shape now.
   const failed = over(error("22P02"), CHECK);
@@ -49,10 +49,10 @@ test("after a pause, the results of the first run and of the last Describe are n
   expect(state.begin()).toEqual({ do: "describe" });
 
   const outdated = executing({ hasRun: false, config: { retryOnSerialization: 2 } });
-  outdated.state.executed(over(error("42P01"), NOT_BOUND), undefined);
+  outdated.state.executed(over(error("42P01"), NOT_BOUND));
   outdated.state.begin();
   outdated.state.described(newShape());
-  expect(outdated.state.executed(over(error("40001"), BOUND), undefined).do).toBe("pause");
+  expect(outdated.state.executed(over(error("40001"), BOUND)).do).toBe("pause");
   outdated.statements.shape = outdated.shape;
   expect(outdated.state.begin()).toMatchObject({ do: "execute", shape: outdated.shape });
 });
@@ -66,7 +66,7 @@ test.each([
 ])("%s that a cancel for another call has hit at %j runs again: %s", (text, reached, isAgain) => {
   const { state } = executing({ text });
   const hit = over(error("57014"), reached, { exposed: true, canceled: true });
-  expect(state.executed(hit, undefined).do).toBe(isAgain ? "wait" : "fail");
+  expect(state.executed(hit).do).toBe(isAgain ? "wait" : "fail");
 });
 
 test("a statement that began a transaction, or is in one, does not run again after a conflict or a cancel", () => {
@@ -75,9 +75,9 @@ test("a statement that began a transaction, or is in one, does not run again aft
     if (!isBegun) transaction.place = "begins";
     state.begin();
     transaction.isNone = !isBegun;
-    expect(state.executed(over(error("40001"), BOUND), undefined).do).toBe("fail");
+    expect(state.executed(over(error("40001"), BOUND)).do).toBe("fail");
     const hit = over(error("57014"), NOT_BOUND, { exposed: true, canceled: true });
-    expect(state.executed(hit, undefined).do).toBe("fail");
+    expect(state.executed(hit).do).toBe("fail");
   }
 });
 
@@ -85,7 +85,7 @@ test("each cancel for another call leads to another run, unless rows were seen",
   const hit = { exposed: true, canceled: true };
   const { state } = executing();
   for (const _ of "123") {
-    expect(state.executed(over(error("57014"), BOUND, hit), undefined)).toEqual({ do: "wait" });
+    expect(state.executed(over(error("57014"), BOUND, hit))).toEqual({ do: "wait" });
     expect(state.begin().do).toBe("execute");
   }
   const first = runningFirst();
@@ -99,7 +99,7 @@ test("a missing binary form that is found before Bind makes the transaction begi
   Object.assign(transaction, { place: "begins", isNone: false });
   state.begin();
   const operation = over(error("42883", TEXT_ONLY), NOT_BOUND);
-  expect(state.executed(operation, undefined)).toEqual({ do: "begin again", failed: operation });
+  expect(state.executed(operation)).toEqual({ do: "begin again", failed: operation });
 });
 
 test("a value that does not fit what a first run has learned is the error", () => {

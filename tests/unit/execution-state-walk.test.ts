@@ -131,7 +131,7 @@ class World {
       case "execute":
         for (const end of ends) {
           if (end.reached?.failedPart === CHECK) continue; // only first runs have one
-          yield { end, next: () => state.executed(this.#operation(end), end.isLost ? lost() : undefined) };
+          yield { end, next: () => state.executed(this.#operation(end)) };
         }
         return;
       case "run first":
@@ -155,7 +155,7 @@ class World {
     return this.state.ranFirst({ operation, shape: undefined, mayBeDescribed }, operation, askedTypes);
   }
 
-  #operation({ error, reached, isSeen = false, isHit = false, isOpen = false }: End): Operation {
+  #operation({ error, reached, isSeen = false, isHit = false, isOpen = false, isLost = false }: End): Operation {
     const operation = new Operation({});
     operation.committed = isSeen;
     operation.exposed = isHit;
@@ -164,6 +164,7 @@ class World {
       operation.canceled = error.code === "57014";
       operation.fail(fromErrorResponse(fields), reached);
     }
+    if (isLost) operation.end(lost());
     // The BEGIN before the statement succeeded: the transaction is open, and has failed with the statement.
     if (this.#place === "begins" || isOpen) this.#place = "inside";
     return operation;

@@ -98,31 +98,34 @@ test("a value whose own code ends the call prevents the statement from being sen
 test("a complete result ends the statement, and one that a limit cut off does so despite a lost connection", () => {
   const { state, call } = executing();
   const whole = over();
-  expect(state.executed(whole, undefined)).toEqual({ do: "end", operation: whole });
+  expect(state.executed(whole)).toEqual({ do: "end", operation: whole });
   const lost = connectionLost("gone");
-  expect(state.executed(whole, lost)).toEqual({ do: "fail", error: lost });
+  const gone = over();
+  gone.end(lost);
+  expect(state.executed(gone)).toEqual({ do: "fail", error: lost });
   const cut = over();
   cut.cut({ limit: "maxRows" } as never);
-  expect(state.executed(cut, lost)).toEqual({ do: "end", operation: cut });
+  cut.end(lost);
+  expect(state.executed(cut)).toEqual({ do: "end", operation: cut });
   call.finished = true;
-  expect(state.executed(whole, undefined)).toEqual({ do: "leave" });
+  expect(state.executed(whole)).toEqual({ do: "leave" });
 });
 
 test("changed columns are dropped from the cache, even if the call is over", () => {
   const { state, call, log } = executing();
   call.finished = true;
   const changed = fromFailure({ code: "SHAPE_CHANGED", message: "no" });
-  expect(state.executed(over(changed, BOUND), undefined)).toEqual({ do: "leave" });
+  expect(state.executed(over(changed, BOUND))).toEqual({ do: "leave" });
   expect(log).toEqual([["forgetShape", "select n"]]);
   const other = executing();
-  other.state.executed(over(error("22012"), BOUND), undefined);
+  other.state.executed(over(error("22012"), BOUND));
   expect(other.log).toEqual([]);
 });
 
 test("a missing binary form is remembered even if the call is over, without another run", () => {
   const { state, call, statements } = executing();
   call.finished = true;
-  expect(state.executed(over(error("42883", TEXT_ONLY), BOUND), undefined)).toEqual({ do: "leave" });
+  expect(state.executed(over(error("42883", TEXT_ONLY), BOUND))).toEqual({ do: "leave" });
   expect(statements.isText).toBe(true);
 });
 
@@ -130,17 +133,17 @@ test("if the missing binary form was known already, the error is the statement's
   const { state, statements } = executing();
   statements.isText = true;
   const failure = error("42883", TEXT_ONLY);
-  expect(state.executed(over(failure, BOUND), undefined)).toEqual({ do: "fail", error: failure });
+  expect(state.executed(over(failure, BOUND))).toEqual({ do: "fail", error: failure });
 });
 
 test("a cancel for another call takes precedence over a lost statement, and is not a conflict", () => {
   const hit = { exposed: true, canceled: true };
   const { state, log } = executing();
-  expect(state.executed(over(error("26000"), NOT_BOUND, hit), undefined)).toEqual({ do: "wait" });
+  expect(state.executed(over(error("26000"), NOT_BOUND, hit))).toEqual({ do: "wait" });
   expect(log).toEqual([]);
   const seen = executing();
   const failure = error("57014");
-  expect(seen.state.executed(over(failure, BOUND, { ...hit, committed: true }), undefined)).toEqual({
+  expect(seen.state.executed(over(failure, BOUND, { ...hit, committed: true }))).toEqual({
     do: "fail",
     error: failure,
   });
@@ -161,7 +164,7 @@ test.each([
   const { state, log, shape } = executing();
   const failure = error(code);
   const operation = over(failure, reached);
-  const step = state.executed(operation, undefined);
+  const step = state.executed(operation);
   expect(step).toEqual(isForgotten ? { do: "begin again", failed: operation } : { do: "fail", error: failure });
   expect(log).toEqual(isForgotten ? [["forget", shape.id]] : []);
 });
@@ -172,7 +175,7 @@ test("inside a transaction an outdated statement fails, and the next call descri
   Object.assign(transaction, { place: "inside", status: "T", isNone: false });
   state.begin();
   const failure = error("42P01");
-  expect(state.executed(over(failure, NOT_BOUND), undefined)).toEqual({ do: "fail", error: failure });
+  expect(state.executed(over(failure, NOT_BOUND))).toEqual({ do: "fail", error: failure });
   expect(log).toEqual([
     ["forget", knows.id],
     ["forgetShape", "select n"],
@@ -191,7 +194,7 @@ test("inside a transaction only an error that shows that the statement has not r
     Object.assign(transaction, { place: "inside", status: "T", isNone: false });
     state.begin();
     const failure = new PostgresError({ code, routine });
-    expect(state.executed(over(failure, NOT_BOUND), undefined)).toEqual({ do: "fail", error: failure });
+    expect(state.executed(over(failure, NOT_BOUND))).toEqual({ do: "fail", error: failure });
     expect(failure.retryable, code).toBe(isRetryable);
   }
 });
@@ -204,17 +207,17 @@ test("a description that the server has just given is not outdated, but its name
     const { state } = newState();
     state.begin();
     state.described(newShape());
-    expect(state.executed(over(error(code), NOT_BOUND), undefined).do).toBe(isLost ? "begin again" : "fail");
+    expect(state.executed(over(error(code), NOT_BOUND)).do).toBe(isLost ? "begin again" : "fail");
   }
 });
 
 test("a name that is lost twice is the error, and the server's latest description is kept", () => {
   const { state, log, shape } = executing();
-  state.executed(over(error("26000"), NOT_BOUND), undefined);
+  state.executed(over(error("26000"), NOT_BOUND));
   state.begin();
   state.described(newShape());
   const failure = error("26000");
-  expect(state.executed(over(failure, NOT_BOUND), undefined)).toEqual({ do: "fail", error: failure });
+  expect(state.executed(over(failure, NOT_BOUND))).toEqual({ do: "fail", error: failure });
   expect(log).toEqual([["forget", shape.id]]);
 });
 
@@ -225,7 +228,7 @@ test.each([
 ])("if the new description equals the old one, %s", (_, code, hasRun, isItsOwn) => {
   const { state, shape } = executing({ hasRun });
   const failure = error(code);
-  state.executed(over(failure, NOT_BOUND), undefined);
+  state.executed(over(failure, NOT_BOUND));
   expect(state.begin()).toEqual({ do: "describe" });
   if (isItsOwn) expect(() => state.described(shape)).toThrow(failure);
   else expect(state.described(shape)).toMatchObject({ do: "execute", shape });

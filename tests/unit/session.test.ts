@@ -33,8 +33,8 @@ const tenant = scopeSettings({ settings: { "app.tenant": 7 } });
 
 /** The statements before a flight of this session. */
 function inFront({ transaction }: Session): readonly string[] {
-  let preludes: readonly string[] = [];
-  transaction.flight((given) => ((preludes = given), new Operation({})));
+  const { preludes } = transaction;
+  transaction.carried(new Operation({}));
   return preludes;
 }
 

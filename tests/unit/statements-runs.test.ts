@@ -40,9 +40,9 @@ function newSink(refuses = false) {
 }
 
 function execute(shape: Shape, sink: RowSink = { rows: () => {} }, preludes: readonly string[] = []): Operation {
-  const transaction = { flight: (operate: (given: readonly string[]) => Operation) => operate(preludes) };
+  const front = { preludes, carried: (operation: Operation) => operation };
   const request = { form, limits: NO_LIMITS };
-  return session.statements.execute(session.owner, transaction, { shape, parameters }, request, sink);
+  return session.statements.execute(session.owner, front, { shape, parameters }, request, sink);
 }
 
 // -- executions ------------------------------------------------------------------------------------------------------

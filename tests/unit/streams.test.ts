@@ -1,8 +1,9 @@
 // Rows as bytes on their way to a user: when a call resolves with its stream, what ends the stream, and which side
 // waits for the other.
 import { beforeEach, expect, test } from "vitest";
-import { feed, type Source } from "../../js/api/streams.ts";
-import type { Operation, RowSink } from "../../js/connection/operation.ts";
+import { feed } from "../../js/api/streams.ts";
+import type { Operation } from "../../js/connection/operation.ts";
+import { AS_IT_IS, type Output } from "../../js/rows/output.ts";
 import { Call } from "../../js/session/call.ts";
 import type { Session } from "../../js/session/session.ts";
 import { installRuntime, type ByteChannel, type Runtime } from "../../js/sockets/runtime.ts";
@@ -21,20 +22,17 @@ beforeEach(() => {
 const bytes = (text: string) => new TextEncoder().encode(text);
 const lost = () => new PostgresError({ code: "57P01", message: "terminating connection" });
 
-/** A call that the test feeds: `sink` takes rows, and `end` sets the outcome of the statement. */
-function fed(rest?: Source["rest"], channel?: ByteChannel) {
+/** A call that the test feeds: `sink` takes rows, `end` is the end of the statement, and `rest` gives what follows it. */
+function fed(rest: Output["rest"] = () => undefined, channel?: ByteChannel) {
   const stats = { copiedBytes: 0 };
   const call = new Call<Stream>({ timeout: 0 });
-  let sink!: RowSink;
-  let end!: (operation: Operation | undefined) => void;
-  const run = (given: RowSink) => ((sink = given), new Promise<Operation | undefined>((resolve) => (end = resolve)));
   const session = { connection: { core: { stats } } } as unknown as Session;
-  const feeding = feed(call, session, { run, ...(rest && { rest }) }, channel);
-  return { call, sink, stats, feeding, end: (done = true) => end(done ? ({} as Operation) : undefined) };
+  const { sink, ended } = feed(call, session, { ...AS_IT_IS, rest }, "prompt", channel);
+  return { call, sink, stats, end: () => ended({} as Operation) };
 }
 
 test("a call has its stream at the first rows, and the stream has all rows until the end", async () => {
-  const { call, sink, stats, feeding, end } = fed();
+  const { call, sink, stats, end } = fed();
   expect(sink.delivery).toBe("prompt");
   expect(await isPending(call.promise)).toBe(true);
   sink.rows(bytes("one "));
@@ -42,7 +40,6 @@ test("a call has its stream at the first rows, and the stream has all rows until
   expect(call.finished).toBe(false);
   sink.rows(bytes("two"));
   end();
-  await feeding;
   expect(call.finished).toBe(true);
   expect(await new Response(stream).text()).toBe("one two");
   expect(stats.copiedBytes).toBe(7);
@@ -51,12 +48,10 @@ test("a call has its stream at the first rows, and the stream has all rows until
 test("without rows a call has its stream at the end, with the bytes that follow the rows", async () => {
   for (const [rest, expected] of [
     [undefined, ""],
-    [() => undefined, ""],
     [() => bytes("]"), "]"],
   ] as const) {
-    const { call, feeding, end } = fed(rest);
+    const { call, end } = fed(rest);
     end();
-    await feeding;
     expect(call.finished).toBe(true);
     expect(await new Response(await call.promise).text()).toBe(expected);
   }
@@ -67,13 +62,6 @@ test("the bytes that follow the rows come after them", async () => {
   sink.rows(bytes("[1"));
   end();
   expect(await new Response(await call.promise).text()).toBe("[1]");
-});
-
-test("a statement without an end leaves the call open for other code to end it", async () => {
-  const { call, feeding, end } = fed(() => bytes("]"));
-  end(false);
-  await feeding;
-  expect([call.finished, await isPending(call.promise), kept]).toEqual([false, true, []]);
 });
 
 test("a failure before the first row rejects the call, and a later failure errors its stream", async () => {
@@ -113,12 +101,11 @@ test("a writer waits for the reader, and the call reports unread rows", async ()
 
 test("a channel of the runtime carries the rows, and its end is kept alive", async () => {
   const channel = new TransformStream<Uint8Array, Uint8Array>(undefined, undefined, { highWaterMark: 4 });
-  const { call, sink, stats, feeding, end } = fed(() => bytes("]"), channel);
+  const { call, sink, stats, end } = fed(() => bytes("]"), channel);
   sink.rows(bytes("[1"));
   const stream = await call.promise;
   expect(stream).toBe(channel.readable);
   end();
-  await feeding;
   expect(kept.length).toBe(1);
   expect(await new Response(stream).text()).toBe("[1]");
   await Promise.all(kept);

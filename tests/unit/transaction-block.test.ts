@@ -75,8 +75,8 @@ async function failedBeginning(status: string) {
 /** A flight of `block`, and its preludes. */
 function fly(block: TransactionBlock) {
   const operation = new Operation({});
-  let preludes: readonly string[] = [];
-  expect(block.flight((given) => ((preludes = given), operation))).toBe(operation);
+  const { preludes } = block;
+  expect(block.carried(operation)).toBe(operation);
   /** ReadyForQuery with this status. */
   const arrive = async (status: string, error?: PgzError) => {
     connection.transactionStatus = status;

@@ -95,7 +95,7 @@ export abstract class QueuedCall<T> extends Turn implements Ending, Follower {
   /** How many sessions ended before they started the call. */
   #repeats: number;
   #queue!: TurnQueue;
-  /** The turn before, whose responses arrive first. Cleared at the end, because it would keep all turns before it alive. */
+  /** The turn before, whose responses arrive first. Cleared at the end: it would keep all turns before it alive. */
   #before: Turn | undefined;
   #isShared = false;
   /** The call has sent its last message. */

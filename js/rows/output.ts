@@ -10,9 +10,9 @@ import type { OwnBytes } from "../util/bytes.ts";
 
 /** What a form makes of the bytes of rows. */
 export interface Output {
-  /** Called before the first row of a run, also if the statement is repeated. Throws if the form refuses the columns. */
+  /** Called before the first row of each run of the statement. Throws if the form refuses the columns. */
   readonly columns: NonNullable<RowSink["columns"]>;
-  /** Returns a function that takes whole rows, as `RowSink.rows` does, and gives `next` what can be passed on already. */
+  /** Returns a function that takes whole rows, as `RowSink.rows` does, and gives `next` what can be passed on. */
   rows(next: RowSink["rows"]): RowSink["rows"];
   /** Returns the bytes that follow the rows, when all rows of this operation have come. */
   rest(operation: Operation): Uint8Array | undefined;

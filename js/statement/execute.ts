@@ -18,7 +18,7 @@ export interface Statement {
   readonly form: ExecutionForm;
   /** Returns a new sink for each run, because a second run starts from nothing. */
   readonly newSink: () => RowSink;
-  /** Called when the result is complete, with the operation that had the rows. The statement of a whole call settles it. */
+  /** Called when the result is complete, with the operation that had the rows. */
   readonly ended: (operation: Operation) => void;
 }
 

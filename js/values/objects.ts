@@ -26,10 +26,15 @@ export function rowDecoder(
   return (view) => {
     const batch = openBatch(view, parsers !== undefined);
     const width = columns.length;
-    // The kinds are the same in each batch of a result.
-    plan ??= planRows(columns, policy, mode, batch.slots.bytes.slice(4, 4 + width), parsers);
+    const kinds = batch.slots.bytes.subarray(4, 4 + width);
+    // The next result of the same columns may have other kinds: a type was text until the catalog was asked for it.
+    if (!plan || !isEqual(plan.kinds, kinds)) plan = planRows(columns, policy, mode, kinds.slice(), parsers);
     return rowsOf(plan, batch, batch.count, { slot: headOf(width) >> 2, text: 0, json: 0 });
   };
+}
+
+function isEqual(one: Uint8Array, other: Uint8Array): boolean {
+  return one.every((byte, at) => byte === other[at]);
 }
 
 type Converter = ReturnType<typeof converter>;

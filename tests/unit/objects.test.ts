@@ -48,6 +48,18 @@ test("rows become plain objects with the columns in order", () => {
   expect(Object.getPrototypeOf(rows[0])).toBe(Object.prototype);
 });
 
+test("a later result of the same columns may have values of another kind", () => {
+  const decode = rowDecoder(columns(["roles", 60_000], ["id", 25]), plain, "object");
+  const asText = batchOf([TEXT, TEXT], [["{admin}", "u1"]]);
+  const asJson = batchOf([JSON_, TEXT], [[["admin"], "u1"]]);
+  for (const [batch, roles] of [
+    [asText, "{admin}"],
+    [asJson, ["admin"]],
+    [asText, "{admin}"],
+  ] as const)
+    expect(decode(batch)).toEqual([{ roles, id: "u1" }]);
+});
+
 test("array mode keeps every column, even with duplicate names", () => {
   expect(decodeRows(bytes([1, 2]), columns(["a", 23], ["a", 23]), "array")).toEqual([[1, 2]]);
 });

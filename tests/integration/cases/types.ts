@@ -440,4 +440,36 @@ export const types: Cases = {
       );
     },
   },
+  "a type that becomes known between two runs shifts no value to another column": {
+    ownServer: true,
+    async run(t) {
+      const [client, s] = await newSchema(t);
+      await client.simple(`create type ${s}.role as enum ('admin');
+        create type ${s}.pair as (a int4, b int4);
+        create table ${s}.users (roles ${s}.role[], pair ${s}.pair, id text);
+        insert into ${s}.users values ('{admin}', '(1,2)', 'u1')`);
+      const users = `select roles, pair, id from ${s}.users`;
+      const row = { roles: ["admin"], pair: { a: 1, b: 2 }, id: "u1" };
+      t.assert.deepEqual(rowsOf(await client.simple(users)), [[{ roles: "{admin}", pair: "(1,2)", id: "u1" }]]);
+      await client.query(`select roles, pair from ${s}.users`);
+      for (const run of [
+        () => client.query(users),
+        () => client.simple(users).then(([one]) => one!),
+        () => client.batch([users]).then(([one]) => one),
+      ])
+        await t.assert.rows(run(), [row]);
+      // A composite with a type without a binary form is text.
+      await client.simple(`create table ${s}.sums (a int4, b int4); insert into ${s}.sums values (1, 2)`);
+      const sums = `select v, 'x'::text as other from ${s}.sums v`;
+      await t.assert.rows(client.query(sums), [{ v: { a: 1, b: 2 }, other: "x" }]);
+      await unseen(client, `alter table ${s}.sums alter b type money`);
+      const sum = [{ v: "(1,$2.00)", other: "x" }];
+      for (const text of [`${sums} -- new`, sums, `${sums} -- new`]) {
+        const outcome = await client.query(text).catch((error: PgzError) => error);
+        if ("rows" in outcome) t.assert.deepEqual(outcome.rows, sum);
+        else t.assert.equal(outcome.code, "SHAPE_CHANGED");
+        await t.assert.rows(client.query(text), sum);
+      }
+    },
+  },
 };

@@ -352,11 +352,15 @@ export class Transaction extends Calls {
    */
   transaction<T>(work: (transaction: Transaction) => T | Promise<T>): Promise<T>;
   // The compiler refuses options too, except where the object may also be a client.
-  async transaction<T>(work: (transaction: Transaction) => T | Promise<T>, options: object = {}): Promise<T> {
+  async transaction<T>(
+    work: (transaction: Transaction) => T | Promise<T>,
+    options: TransactionOptions = {},
+  ): Promise<T> {
     const refused = this.refused() ?? this.unfinished();
     if (refused) throw refused;
     checkWork(work);
-    if (Object.values(options).some((value) => value !== undefined))
+    checkOptions(options, TRANSACTION_OPTIONS);
+    if (TRANSACTION_OPTIONS.some((name) => options[name as keyof TransactionOptions] !== undefined))
       throw new UsageError(
         "INVALID_OPTION",
         "A nested transaction has no options, because it is a savepoint: give them to the outer transaction.",

@@ -26,6 +26,7 @@ type OperationEvent = EventOf<
 /** The part of the connection that this file needs. */
 interface Carrier {
   readonly hears: ((command: string) => void) | undefined;
+  readonly transactionStatus: string;
   blockChanges: number;
   abandon(operation: Operation): void;
   interrupt(operation: Operation, error: PgzError): void;
@@ -34,6 +35,8 @@ interface Carrier {
 
 /** Commands that begin a transaction, or end one and keep what it did. */
 const CHANGES_BLOCK = /^(?:BEGIN|START TRANSACTION|COMMIT|PREPARE TRANSACTION)$/;
+
+const BEGINS = /^(?:BEGIN|START TRANSACTION)$/;
 
 export class OperationEvents {
   readonly #connection: Carrier;
@@ -117,7 +120,10 @@ export class OperationEvents {
     if (command === null) return;
     // In front of an extended query BEGIN is not reported, in a Query it is.
     const isOwn = operation.carriesEnd || (operation.carriesBegin && operation.statements === 1 && command === "BEGIN");
-    if (CHANGES_BLOCK.test(command) && !isOwn) this.#connection.blockChanges++;
+    const isInside = this.#connection.transactionStatus !== "I" || operation.carriesBegin;
+    // Inside a transaction BEGIN changes nothing, and the server only warns.
+    const isIdle = BEGINS.test(command) && isInside && operation.statementsToRollback === undefined;
+    if (CHANGES_BLOCK.test(command) && !isOwn && !isIdle) this.#connection.blockChanges++;
     if (command === "ROLLBACK" && !isOwn) operation.statementsToRollback ??= operation.statements;
     this.#connection.hears?.(command);
   }

@@ -4,10 +4,12 @@
 import type { Conversation, Handlers, Operation, Reached } from "../connection/operation.ts";
 import { decoderOf, joinedRows, type ParserNames } from "../rows/collect.ts";
 import { checkNames, type ValueForm } from "../rows/form.ts";
+import type { Place } from "../session/again.ts";
 import type { Call } from "../session/call.ts";
 import { isCitusError } from "../session/citus.ts";
 import { joined, type OwnBytes } from "../util/bytes.ts";
-import { HAS_NOT_RUN, PgzError, undecodable } from "../util/errors.ts";
+import { HAS_NOT_RUN, PgzError, undecodable, type BatchFailure } from "../util/errors.ts";
+import { ownError } from "../util/trace.ts";
 import { countOf, type RowDecoder, type RowMode } from "../values/objects.ts";
 import { ROWS_COLUMNS, ROWS_FORMAT, ROWS_NONE, type Column, type ItemOutcome } from "../wasm/boundary.ts";
 import { isStale } from "./attempts.ts";
@@ -31,6 +33,11 @@ export interface BatchPlan {
   readonly mode: RowMode;
 }
 
+/** Which item failed because its rows could not be read. What became of the others is not known. */
+export function unreadItem(index: number): BatchFailure {
+  return { index, rolledBack: [], skipped: [] };
+}
+
 interface Ended {
   readonly command: string;
   readonly rowCount: number | null;
@@ -38,11 +45,18 @@ interface Ended {
 
 /**
  * For an atomic batch outside a transaction: with the answer to `last` it is stored or undone. An error that ends the
- * call before that (a deadline, a signal, rows that cannot be read) says that the outcome is unknown.
+ * call before that (a deadline, a signal, rows that cannot be read, a lost connection) says that the outcome is unknown.
+ * `isWhole`: whether all of it has been sent; the server undoes a part.
  */
-export function tellIfUnfinished(call: Pick<Call<unknown>, "attached">, last: Operation): void {
+export function tellIfUnfinished(
+  call: Pick<Call<unknown>, "attached">,
+  last: Operation,
+  isWhole: () => boolean = () => true,
+): void {
   const fail = (error: unknown) => {
-    if (error instanceof PgzError && !last.ended) Object.assign(error, { transaction: "unknown" });
+    const isOpen = !last.ended || (last.lost && !last.lost.hasNoEffect);
+    if (error instanceof PgzError && isOpen)
+      Object.assign(error, { transaction: isWhole() ? "unknown" : "rolled back" });
   };
   call.attached = { fail };
 }
@@ -79,9 +93,9 @@ export class BatchRun<Row> {
   /** Number of rows in `#batches`. */
   #rowCount = 0;
   /** Why the rows of a statement cannot be read. */
-  readonly #unreadable = new Map<number, unknown>();
-  /** Rows that a parser refused, or that could not be decoded, by their places among all rows of the run. */
-  readonly #undecoded: { readonly from: number; readonly to: number; readonly error: PgzError }[] = [];
+  readonly #unreadable = new Map<number, PgzError>();
+  /** The rows that could not be decoded, by their places among all rows of the run, in order. */
+  readonly #undecoded: { readonly at: number; readonly error: PgzError }[] = [];
 
   /** `learning`: handlers that store what responses say about statements. */
   constructor(encoded: EncodedBatch, { atomic, form, mode }: BatchPlan, learning: Handlers, catalog: ParserNames) {
@@ -157,30 +171,44 @@ export class BatchRun<Row> {
 
   /** What is thrown here ends an atomic batch. Of an isolated one, it is the error of the statement's items only. */
   #columns(columns: readonly Column[]): void {
-    const statement = this.#encoded.numbers[this.#ends.length]!;
+    const at = this.#ends.length;
+    const statement = this.#encoded.numbers[at]!;
     this.#fields[statement] = columns;
     if (this.#isValues)
       this.#decode = this.#decoders[statement] = decoderOf(columns, this.#form, this.#mode, this.#catalog);
     try {
       checkNames(this.#form, columns);
     } catch (cause) {
-      if (this.#atomic) throw cause;
-      this.#unreadable.set(statement, cause);
+      const error = cause as PgzError;
+      if (this.#atomic) throw Object.assign(error, { batch: unreadItem(this.#encoded.order[at]!) });
+      this.#unreadable.set(statement, error);
     }
   }
 
-  /** As {@link #columns}. A batch of rows may be those of several items, so all of these fail. */
+  /** As {@link #columns}, for a parser that throws. A batch of rows may be those of several items. */
   #rows(view: Uint8Array, decode: RowDecoder): void {
     const from = this.#rowCount;
     this.#rowCount += countOf(view);
     try {
       this.#batches.push(decode(view) as Row[]);
-    } catch (cause) {
-      if (this.#atomic) throw cause;
-      const error = cause instanceof PgzError ? cause : undecodable(cause);
-      this.#undecoded.push({ from, to: this.#rowCount, error });
-      this.#batches.push(new Array<Row>(this.#rowCount - from));
+    } catch {
+      // Once more, row by row: this says which rows are refused.
+      const refuse = (at: number, cause: unknown) => this.#refuseRow(from + at, cause);
+      this.#batches.push(decode(view, refuse) as Row[]);
     }
+  }
+
+  #refuseRow(at: number, cause: unknown): void {
+    const error = cause instanceof PgzError ? cause : undecodable(cause);
+    if (this.#atomic) throw Object.assign(error, { batch: unreadItem(this.#itemOf(at)) });
+    this.#undecoded.push({ at, error });
+  }
+
+  /** The index of the query whose row this is. */
+  #itemOf(row: number): number {
+    let to = 0;
+    const item = this.#outputs.findIndex((output) => row < (to += output));
+    return this.#encoded.order[item < 0 ? this.#ends.length : item]!;
   }
 
   get #isValues(): boolean {
@@ -200,29 +228,27 @@ export class BatchRun<Row> {
     return this.#ends.every((_, at) => at < from || this.#unbound.has(at)) ? from : undefined;
   }
 
-  /** Gives each item its part. */
-  settle(settled: PromiseSettledResult<BatchItem<Row>>[]): void {
+  /** Gives each item its part. `place`: where the batch ran. */
+  settle(settled: PromiseSettledResult<BatchItem<Row>>[], place: Place): void {
     const { order, numbers } = this.#encoded;
     const rows = joinedRows(this.#batches);
     const bytes = joined(this.#pieces);
+    const undecoded = this.#undecoded.values();
+    let next = undecoded.next().value;
     let to = 0;
     this.#ends.forEach((end, at) => {
       const from = to;
       to += this.#outputs[at]!;
-      const reason = end instanceof PgzError ? end : this.#reasonAgainst(numbers[at]!, from, to);
-      settled[order[at]!] = reason
-        ? { status: "rejected", reason }
-        : {
-            status: "fulfilled",
-            value: this.#item(end as Ended, this.#fields[numbers[at]!] ?? [], { rows, bytes, from, to }),
-          };
+      const statement = numbers[at]!;
+      let unread = this.#unreadable.get(statement);
+      for (; next && next.at < to; next = undecoded.next().value) unread ??= next.error;
+      if (end instanceof PgzError) settled[order[at]!] = { status: "rejected", reason: end };
+      else if (unread) settled[order[at]!] = { status: "rejected", reason: hasRun(unread, place) };
+      else {
+        const value = this.#item(end, this.#fields[statement] ?? [], { rows, bytes, from, to });
+        settled[order[at]!] = { status: "fulfilled", value };
+      }
     });
-  }
-
-  /** Why an item that has run has no result: its statement, and where its rows are. */
-  #reasonAgainst(statement: number, from: number, to: number): unknown {
-    const isHere = (rows: { readonly from: number; readonly to: number }) => rows.from < to && from < rows.to;
-    return this.#unreadable.get(statement) ?? this.#undecoded.find(isHere)?.error;
   }
 
   /** Property by property, because an object made of two spread objects costs more than everything else of an item. */
@@ -236,4 +262,9 @@ export class BatchRun<Row> {
     if (this.#isValues) return { rows: rows.slice(from, to), rowCount, command, fields };
     return { bytes: bytes.slice(from, to), rowCount, command, fields };
   }
+}
+
+/** The error of an isolated item that has run, and whose rows cannot be read. Outside a transaction it is committed. */
+function hasRun(error: PgzError, place: Place): PgzError {
+  return place === "alone" ? Object.assign(ownError(error), { transaction: "committed" }) : ownError(error);
 }

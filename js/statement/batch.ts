@@ -190,10 +190,10 @@ class Batch<Row> {
     if (from === undefined || nextAfter("outdated", attempt) === "fail") {
       this.#forget(encoded, outdated);
       if (error) throw failedAt(error, encoded.order[run.ended], run.commands, this.#queries.length);
-      run.settle(this.#settled);
+      run.settle(this.#settled, place);
       return this.#settled;
     }
-    run.settle(this.#settled);
+    run.settle(this.#settled, place);
     for (const shape of encoded.statements) statements.forget(shape);
     if (!this.#plan.atomic && from > 0) this.#call.reaches("commits");
     this.#waiting = encoded.order.slice(from);
@@ -231,7 +231,8 @@ class Batch<Row> {
     };
     const operation = transaction.carried(call.operate(connection, command, run.conversation));
     run.operation = operation;
-    if (endsAlone) tellIfUnfinished(call, operation);
+    let isWhole = last === 0;
+    if (endsAlone) tellIfUnfinished(call, operation, () => isWhole);
     for (let at = 1; at <= last; at++) {
       await connection.written;
       if (operation.ended) break;
@@ -239,6 +240,7 @@ class Batch<Row> {
       // What was sent already must not be committed at the end.
       const items = over ? new Uint8Array() : windows[at]!;
       const end = over ? BATCH_IS_UNDONE : at < last ? BATCH_CONTINUES : BATCH_ENDS;
+      isWhole = end === BATCH_ENDS;
       connection.command((handle) => handle.batch_items(items, end));
       if (over) break;
     }

@@ -16,12 +16,12 @@ import { isOdd, noteLoss, noteOddResponse, noteSuccess } from "../session/odd-se
 import type { Session } from "../session/session.ts";
 import type { BoundStatement } from "../session/statements.ts";
 import { commit, type Front } from "../session/transaction-block.ts";
-import { leavesOutcomeOpen, rolledBack, type PgzError } from "../util/errors.ts";
+import { leavesOutcomeOpen, PgzError, rolledBack, undecodable } from "../util/errors.ts";
 import { encodeParameters } from "../values/parameters.ts";
 import { joined } from "../util/bytes.ts";
 import { ROWS_COLUMNS, ROWS_FORMAT, ROWS_NONE, type Column } from "../wasm/boundary.ts";
 import { mayBeOutdated, mayBeUnsupported, OutdatedAttempt } from "./attempts.ts";
-import { tellIfUnfinished, type BatchItem, type BatchPlan, type Settled } from "./batch-run.ts";
+import { tellIfUnfinished, unreadItem, type BatchItem, type BatchPlan, type Settled } from "./batch-run.ts";
 import { FirstExecution } from "./first-execution.ts";
 import type { Query } from "./sql.ts";
 
@@ -93,6 +93,19 @@ function outputOf<Row>({ form, mode }: BatchPlan, catalog: ParserNames): Output<
     rows: (view) => void pieces.push(view.slice()),
   };
   return { sink, take: () => ({ bytes: joined(pieces), fields }) };
+}
+
+/** The same sink, whose errors name the item. */
+function ofItem(at: number, { columns, rows }: RowSink): RowSink {
+  const naming = (work: () => void) => {
+    try {
+      work();
+    } catch (cause) {
+      const error = cause instanceof PgzError ? cause : undecodable(cause);
+      throw Object.assign(error, { batch: unreadItem(at) });
+    }
+  };
+  return { columns: (given) => naming(() => columns?.(given)), rows: (view) => naming(() => rows(view)) };
 }
 
 export class FirstBatch<Row> {
@@ -196,14 +209,15 @@ export class FirstBatch<Row> {
     const call = this.#call;
     const session = this.#session;
     const output = outputOf<Row>(this.#plan, this.#session.catalog);
+    const sink = ofItem(at, output.sink);
     const preludes = at ? [`SAVEPOINT pgz_${at}`] : ["BEGIN", ...session.transaction.settings];
     const front: Front = { preludes, carried: (operation) => operation };
     if ("first" in item) {
-      const run = new FirstExecution(call, session, item.first, form, output.sink, this.#typesInFront, front);
+      const run = new FirstExecution(call, session, item.first, form, sink, this.#typesInFront, front);
       const mayBeDescribed = () => run.mayBeDescribed;
       return { operation: run.operation, mayBeDescribed, ended: run.ended(), output };
     }
-    const operation = session.statements.execute(call, front, item.bound, form, output.sink);
+    const operation = session.statements.execute(call, front, item.bound, form, sink);
     const mayBeDescribed = () => {
       const { outcome } = operation;
       if (outcome.is !== "failed" || outcome.hasBound) return false;

@@ -7,8 +7,11 @@ import { SLOT_BOOL, SLOT_FLOAT, SLOT_INT, SLOT_JSON, SLOT_TEXT, type Column } fr
 import type { OwnBytes } from "../util/bytes.ts";
 
 export type RowMode = "object" | "array";
-/** Decodes the rows of one batch. `view` may be a view of wasm memory; nothing of it is kept. */
-export type RowDecoder = (view: Uint8Array) => unknown[];
+/**
+ * Decodes the rows of one batch. `view` may be a view of wasm memory; nothing of it is kept. `refused` is called with
+ * the number of each row that a parser refuses, and why; that row is `undefined`. Without `refused` the error is thrown.
+ */
+export type RowDecoder = (view: Uint8Array, refused?: (at: number, error: unknown) => void) => unknown[];
 
 /**
  * Returns the decoder for the rows of one result.
@@ -23,14 +26,28 @@ export function rowDecoder(
   parsers?: ParsersByOid,
 ): RowDecoder {
   let plan: RowPlan | undefined;
-  return (view) => {
+  return (view, refused) => {
     const batch = openBatch(view, parsers !== undefined);
     const width = columns.length;
     const kinds = batch.slots.bytes.subarray(4, 4 + width);
     // The next result of the same columns may have other kinds: a type was text until the catalog was asked for it.
     if (!plan || !isEqual(plan.kinds, kinds)) plan = planRows(columns, policy, mode, kinds.slice(), parsers);
-    return rowsOf(plan, batch, batch.count, { slot: headOf(width) >> 2, text: 0, json: 0 });
+    const place = { slot: headOf(width) >> 2, text: 0, json: 0 };
+    return refused ? eachRow(plan, batch, place, refused) : rowsOf(plan, batch, batch.count, place);
   };
+}
+
+function eachRow(plan: RowPlan, batch: Batch, place: BatchPlace, refused: (at: number, error: unknown) => void) {
+  const unparsed = { ...plan, converters: [] };
+  return Array.from({ length: batch.count }, (_, at) => {
+    try {
+      return rowsOf(plan, batch, 1, place)[0];
+    } catch (error) {
+      refused(at, error);
+      rowsOf(unparsed, batch, 1, place); // the place after the row
+      return undefined;
+    }
+  });
 }
 
 function isEqual(one: Uint8Array, other: Uint8Array): boolean {

@@ -76,6 +76,9 @@ export const driverCases: Record<string, Case> = {
     });
     equal(await undone.catch((error: Error) => error.message), "undone");
     equal(await names(db), ["a"]);
+    const nested = (tx: Pick<Pool, "transaction">) => tx.transaction(() => 1, { isolation: "serializable" });
+    equal(await code(db.transaction(nested)), "INVALID_OPTION");
+    equal(await code(db.transaction((tx) => tx.transaction(nested))), "INVALID_OPTION");
   }),
 
   "last() ends the transaction, and no call can follow it": both(async (db) => {

@@ -68,7 +68,7 @@ function newRun(settings: Settings = {}) {
     switchTo: (statement: number) => on!.switch!({ kind: "switch", statement }),
     settled() {
       const settled: Settled<unknown>[] = [];
-      run.settle(settled);
+      run.settle(settled, "alone");
       return settled;
     },
   };
@@ -164,7 +164,8 @@ test("bytes are copied, because their buffer is reused", () => {
 test("two columns with one name end an atomic batch before any row if names must be unique", () => {
   for (const form of [ROWS_COLUMNS, ROWS_NDJSON]) {
     const { columns } = newRun({ form, unique: true, atomic: true });
-    expect(() => columns("a", "a")).toThrow(expect.objectContaining({ code: "DUPLICATE_COLUMN" }));
+    const batch = { index: 0, rolledBack: [], skipped: [] };
+    expect(() => columns("a", "a")).toThrow(expect.objectContaining({ code: "DUPLICATE_COLUMN", batch }));
     expect(() => columns("a", "b")).not.toThrow();
   }
 });
@@ -186,25 +187,30 @@ test("isolated items whose statement has two columns with one name are rejected,
   expect([all[0], all[2]]).toMatchObject([{ value: { rows: [{ a: 1 }] } }, { value: { rows: [{ a: 2 }] } }]);
 });
 
-test("a parser that throws rejects the isolated items whose rows it did not take, and ends an atomic batch", () => {
+test("a parser that throws rejects the isolated item whose row it refused, and ends an atomic batch", () => {
   const parse = (value: unknown) => {
     if (value === 2) throw new Error("a two");
     return value;
   };
-  const { columns, rows, ended, settled } = newRun({ parse });
+  const { columns, rows, ended, settled } = newRun({ parse, numbers: [0, 1, 0, 0, 0] });
   columns("a");
-  rows(1);
   ended("SELECT", 1);
-  rows(2, 3);
+  ended("INSERT", 0);
   ended("SELECT", 2);
+  ended("SELECT", 0);
+  rows(1, 3, 2);
   rows(4);
   ended("SELECT", 1);
   const all = settled();
-  expect(reasons(all)).toEqual(["SELECT", "INVALID_VALUE", "SELECT"]);
-  expect([all[0], all[2]]).toMatchObject([{ value: { rows: [{ a: 1 }] } }, { value: { rows: [{ a: 4 }] } }]);
+  expect(reasons(all)).toEqual(["SELECT", "INSERT", "INVALID_VALUE", "SELECT", "SELECT"]);
+  expect(all[2]).toMatchObject({ reason: { transaction: "committed" } });
+  expect([all[0], all[4]]).toMatchObject([{ value: { rows: [{ a: 1 }] } }, { value: { rows: [{ a: 4 }] } }]);
   const atomic = newRun({ parse, atomic: true });
   atomic.columns("a");
-  expect(() => atomic.rows(2)).toThrow("a two");
+  atomic.ended("SELECT", 1);
+  expect(() => atomic.rows(1, 2)).toThrow(
+    expect.objectContaining({ batch: { index: 1, rolledBack: [], skipped: [] } }),
+  );
 });
 
 // -- failures --------------------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ test("the end of the call holds back the later windows, and nothing that was sen
   const abort = new AbortController();
   const { end, session } = await inWindows({ signal: abort.signal });
   abort.abort();
-  expect(await end).toMatchObject({ code: "ABORTED", hasNoEffect: false });
+  expect(await end).toMatchObject({ code: "ABORTED", hasNoEffect: false, transaction: "rolled back" });
   socket.holds = false;
   socket.goOn();
   expect(await written(session)).toEqual(undone);
@@ -79,5 +79,6 @@ test("a connection that is lost between windows fails the batch", async () => {
   session.peer.end();
   await quiet();
   socket.goOn();
-  expect(await end).toMatchObject({ code: "CONNECTION_LOST", batch: undefined, retryable: false });
+  const facts = { code: "CONNECTION_LOST", batch: undefined, retryable: false, transaction: "rolled back" };
+  expect(await end).toMatchObject(facts);
 });

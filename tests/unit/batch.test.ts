@@ -53,6 +53,17 @@ test("what a COMMIT among the items has committed is not reported as rolled back
   expect(await call).toMatchObject({ batch: { index: 3, rolledBack: [2], skipped: [] } });
 });
 
+test.each([
+  ["a transaction of its own", true, "unknown"],
+  ["isolated", false, undefined],
+])("a connection that is lost after all items have been sent: %s", async (_, atomic, transaction) => {
+  const session = await knowing("select a");
+  const call = outcome(client.batch(["select a", "select a"], { atomic }));
+  await session.flight();
+  session.peer.end();
+  expect(await call).toMatchObject({ code: "CONNECTION_LOST", transaction, retryable: false });
+});
+
 // -- before anything runs --------------------------------------------------------------------------------------------
 
 test("if no statement can be described, nothing more is sent", async () => {

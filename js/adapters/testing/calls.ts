@@ -373,7 +373,8 @@ function transactionOf(inner: Transaction, check: (text: string) => void, host: 
     },
     transaction: (work, ...rest) => {
       if (typeof work !== "function") return methodOf(inner, "transaction")(work, ...rest);
-      return inner.transaction((nested) => (work as Method)(nestedOf(nested, check)));
+      const wrapped = (nested: Transaction) => (work as Method)(nestedOf(nested, check));
+      return methodOf(inner, "transaction")(wrapped, ...rest);
     },
   };
   if ("settings" in host) own["simple"] = (...given) => methodOf(host.source, "simple")(...given); // refuses by itself
@@ -385,7 +386,8 @@ function nestedOf(nested: Transaction, check: (text: string) => void): Transacti
   const own: Calls = {
     transaction: (work, ...rest) => {
       if (typeof work !== "function") return methodOf(nested, "transaction")(work, ...rest);
-      return nested.transaction((deeper) => (work as Method)(nestedOf(deeper, check)));
+      const wrapped = (deeper: Transaction) => (work as Method)(nestedOf(deeper, check));
+      return methodOf(nested, "transaction")(wrapped, ...rest);
     },
   };
   return guarded(nested, own, check, () => false);

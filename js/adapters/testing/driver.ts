@@ -197,8 +197,11 @@ function counted(inner: Transaction, turn: Turn): Transaction {
       if (typeof value !== "function") return value;
       return (...given: unknown[]) => {
         // A nested transaction may be idle, like the one around it. Only its calls count.
-        if (name === "transaction" && typeof given[0] === "function")
-          return target.transaction((nested) => (given[0] as Method)(counted(nested, turn)));
+        const [work, ...rest] = given;
+        if (name === "transaction" && typeof work === "function") {
+          const wrapped = (nested: Transaction) => (work as Method)(counted(nested, turn));
+          return (value as Method).apply(target, [wrapped, ...rest]);
+        }
         const result = (value as Method).apply(target, given);
         return result instanceof Promise ? turn.counts(result) : result;
       };

@@ -407,18 +407,21 @@ export const batch: Cases = {
     const refused = () => {
       throw new Error("refused");
     };
-    const cases: [string[], BatchOptions, string][] = [
-      [[twice], { duplicates: "error" }, "DUPLICATE_COLUMN"],
-      [["select 'x'::text as x"], { types: { text: refused } }, "INVALID_VALUE"],
-      [["select row(1, 2::money) as r"], {}, "SHAPE_CHANGED"],
-      [["select n from generate_series(1, 9) as n"], { maxRows: 2 }, "RESPONSE_TOO_LARGE"],
+    const cases: [string, BatchOptions, string][] = [
+      [twice, { duplicates: "error" }, "DUPLICATE_COLUMN"],
+      ["select 'x'::text as x", { types: { text: refused } }, "INVALID_VALUE"],
+      ["select row(1, 2::money) as r", {}, "SHAPE_CHANGED"],
+      ["select n from generate_series(1, 9) as n", { maxRows: 2 }, "RESPONSE_TOO_LARGE"],
     ];
-    for (const [texts, options, code] of cases)
+    for (const [text, options, code] of cases)
       for (const mark of ["new", "known"]) {
-        const ended = client.batch([insert(mark + code), ...texts], options);
-        await t.assert.rejects(ended, { code, transaction: "unknown", retryable: false });
+        const texts = [insert(mark + code), text];
+        const ended = client.batch(texts, options);
+        const isItems = code === "DUPLICATE_COLUMN" || code === "INVALID_VALUE";
+        const ofItem = isItems && { batch: { index: 1, rolledBack: [], skipped: [] }, query: text };
+        await t.assert.rejects(ended, { code, transaction: "unknown", retryable: false, ...ofItem });
         // Within a transaction that is still open, nothing is stored yet.
-        const within = client.transaction((tx) => tx.batch([insert(mark + code), ...texts], options));
+        const within = client.transaction((tx) => tx.batch(texts, options));
         await t.assert.rejects(within, { code, transaction: undefined });
       }
     const failed = client.batch([insert("a"), "select 1 / 0"]);
@@ -433,13 +436,16 @@ export const batch: Cases = {
       return value;
     };
     const named = [insert, "select 1 as a, 2 as a", "select 3 as n"];
-    const parsed = ["select 'x'::text as x", "select 'refused'::text as x, 1 as n", insert];
+    const { sql } = t.pgz;
+    const items = ["x", "refused", "y"].flatMap((text) => [insert, sql`select ${text}::text as x`]);
     for (let time = 0; time < 2; time++) {
       const ofNames = await client.batch(named, { atomic: false, duplicates: "error" });
       t.assert.deepEqual(rowsOf(ofNames), [[], "DUPLICATE_COLUMN", [{ n: 3 }]]);
-      const ofParsers = await client.batch(parsed, { atomic: false, types: { text: refuse } });
-      t.assert.deepEqual(rowsOf(ofParsers), [[{ x: "x" }], "INVALID_VALUE", []]);
+      const ofParsers = await client.batch(items, { atomic: false, types: { text: refuse } });
+      t.assert.deepEqual(rowsOf(ofParsers), [[], [{ x: "x" }], [], "INVALID_VALUE", [], [{ x: "y" }]]);
+      const { reason } = ofParsers[3] as PromiseRejectedResult;
+      t.assert.equal((reason as PgzError).transaction, "committed");
     }
-    await t.assert.rows(client.query(`select count(*)::int4 as n from ${s}.log`), [{ n: 4 }]);
+    await t.assert.rows(client.query(`select count(*)::int4 as n from ${s}.log`), [{ n: 8 }]);
   },
 };

@@ -181,22 +181,32 @@ export const retries: Cases = {
     t.assert.equal((lost as PgzError).transaction, undefined);
     t.assert.equal(await count(client, table), 6);
   },
-  async "a transaction that SQL has only rolled back is retried, because nothing of it is stored"(t) {
+  async "a transaction of which SQL has stored nothing is retried: a ROLLBACK, and a BEGIN inside it"(t) {
     const [client, table] = await newNumbers(t);
     const other = await t.client();
-    let runs = 0;
-    const run = client.transaction(
-      async (tx) => {
-        await tx.exec(`insert into ${table} values (1)`);
-        if (++runs > 1) return;
-        await tx.exec("rollback");
-        await other.exec("do $$ begin raise exception 'conflict' using errcode = '40001'; end $$");
-      },
-      { retry: true },
-    );
-    await run;
-    t.assert.equal(runs, 2);
-    t.assert.equal(await count(client, table), 1);
+    const ways: Record<string, (tx: Transaction) => Promise<unknown>> = {
+      rollback: (tx) => tx.exec("rollback"),
+      begin: (tx) => tx.exec("begin"),
+      "begin in a script": (tx) => tx.simple("begin; select 1; start transaction"),
+    };
+    let stored = 0;
+    for (const [way, work] of Object.entries(ways))
+      for (const isFirst of [false, true]) {
+        let runs = 0;
+        const run = client.transaction(
+          async (tx) => {
+            if (isFirst && !runs) await work(tx);
+            if (!(isFirst && way === "rollback" && !runs)) await tx.exec(`insert into ${table} values (${stored})`);
+            if (++runs > 1) return;
+            if (!isFirst) await work(tx);
+            await other.exec("do $$ begin raise exception 'conflict' using errcode = '40001'; end $$");
+          },
+          { retry: true },
+        );
+        await run;
+        t.assert.equal(runs, 2, way);
+        t.assert.equal(await count(client, table), ++stored, way);
+      }
   },
   async "a transaction whose first statement is a savepoint is retried"(t) {
     const [client, table] = await newNumbers(t);

@@ -455,7 +455,7 @@ export const types: Cases = {
       for (const run of [
         () => client.query(users),
         () => client.simple(users).then(([one]) => one!),
-        () => client.batch([users]).then(([one]) => one),
+        () => client.batch([users]).then(([one]) => one!),
       ])
         await t.assert.rows(run(), [row]);
       // A composite with a type without a binary form is text.

@@ -50,9 +50,9 @@ export {
   types,
   utils,
 };
-export type { QueryResult, Submittable } from "./pg/client.ts";
+export type { Notification, QueryArrayResult, QueryResult, QueryResultRow, Submittable } from "./pg/client.ts";
 export type { ClientConfig } from "./pg/connection-parameters.ts";
 export type { FieldDef } from "./pg/messages.ts";
 export type { PoolClient, PoolConfig } from "./pg/pool.ts";
-export type { QueryCallback, QueryConfig } from "./pg/query.ts";
-export type { CustomTypes, TypeFormat, TypeParser } from "./pg/types/index.ts";
+export type { QueryArrayConfig, QueryCallback, QueryConfig } from "./pg/query.ts";
+export type { CustomTypes, CustomTypes as CustomTypesConfig, TypeFormat, TypeParser } from "./pg/types/index.ts";

@@ -45,7 +45,7 @@ ${PROGRESS_HELP}`,
     ...PROGRESS_OPTIONS,
   },
   run,
-  inFlags: (text) => FLAGS.reduce((said, [option, flag]) => said.replace(option, flag), text),
+  inFlags,
 };
 
 /** The driver's options as its texts write them, and the flags in their place. */
@@ -54,10 +54,14 @@ const FLAGS: readonly (readonly [RegExp, string])[] = [
   [/"createSlot"/g, "--create-slot"],
   [/"?trustTables"?(?:: true)?/g, "--trust-tables"],
   [/snapshot: true/g, "--snapshot"],
-  [/(?<=\b(?:option|without|give|leave|as|of) )"(from|publication|slot|snapshot|tables)"/gi, "--$1"],
+  [/(?<=\b(?:option|without|give|leave|as|of|another) )"(from|publication|slot|snapshot|tables)"/gi, "--$1"],
   [/, or one of fullPosition/, ""],
   [/Option --/g, "--"],
 ];
+
+function inFlags(text: string): string {
+  return FLAGS.reduce((said, [option, flag]) => said.replace(option, flag), text);
+}
 
 async function run(task: Task): Promise<void> {
   const { values, options, signal } = task;
@@ -142,7 +146,7 @@ function sayWhyItWaits(feed: Changes): () => void {
   let said: string | undefined;
   return () => {
     const { reason } = feed.stats();
-    if (reason !== undefined && reason !== said) say(`Waiting: ${reason.replace(/\.$/, "")}.`);
+    if (reason !== undefined && reason !== said) say(`Waiting: ${inFlags(reason).replace(/\.$/, "")}.`);
     said = reason;
   };
 }

@@ -124,6 +124,7 @@ export async function source(path: string | undefined, what: string, signal: Abo
     if (process.stdin.isTTY && path === undefined) throw new Misuse(`Pass ${what}, or send it to standard input.`);
     return { bytes: undefined, data: process.stdin };
   }
+  if (path === "") throw new Misuse("The name of the file is empty: is a variable missing?");
   try {
     const file = await openPipe(path, constants.O_RDONLY, signal);
     const found = await file.stat();

@@ -7,3 +7,5 @@ export const EQ = "operator(pg_catalog.=)";
 export const NE = "operator(pg_catalog.<>)";
 export const LT = "operator(pg_catalog.<)";
 export const GT = "operator(pg_catalog.>)";
+/** The member of a jsonb object, as text. */
+export const MEMBER = "operator(pg_catalog.->>)";

@@ -11,6 +11,7 @@ import { arraysOf, withArrays } from "./csv-arrays.ts";
 import { bytesFrom, destination, pour } from "./files.ts";
 import { Misuse } from "./misuse.ts";
 import { doubledIn } from "./names.ts";
+import { SqlReader } from "../util/sql-reader.ts";
 import { isWithoutEffect, reads } from "./statement.ts";
 import { iterate } from "./streams.ts";
 import { tableOf } from "./table.ts";
@@ -22,13 +23,14 @@ type Shown = Format | "table";
 
 export const query: Command = {
   summary: "runs one statement and writes its rows",
-  usage: `Usage: pgz-edge query "select … where id = $1" [value …] [--format ndjson] [-o file]
+  usage: `Usage: pgz-edge query 'select … where id = $1' [value …] [--format ndjson] [-o file]
        pgz-edge query - < file.sql
        pgz-edge query --file file.sql [value …]
 
 Runs one statement. Its rows go to standard output as they come; the command tag of a statement that changes something
-goes to standard error. The values are those of $1, $2 …: text, which the server takes for the parameters' types. A
-value that begins with a dash must come after --.
+goes to standard error. The values are those of $1, $2 …: text, which the server takes for the parameters' types. Put
+SQL with $1 in single quotes, because in double quotes the shell replaces it. A value that begins with a dash must come
+after --.
 
   -f, --format WORD  table (the default on a terminal), ndjson (the default elsewhere), json, csv, columnar or toon
   --file FILE        read the SQL from this file
@@ -107,6 +109,15 @@ const HAS_EFFECT = "The statement has taken effect.";
 /** Said if the server was told to stop: it may have finished the statement before. */
 const MAY_HAVE_EFFECT = "The statement may have taken effect: it is not known.";
 
+const NO_PARAMETER =
+  "The SQL has no $1 for the values after it. In double quotes the shell replaces $1: put the SQL in single quotes.";
+
+function hasParameter(text: string): boolean {
+  const reader = new SqlReader(text);
+  while (reader.next() !== "end") if (reader.kind === "parameter") return true;
+  return false;
+}
+
 async function statement({ values, options, signal }: Task): Promise<{ text: string; values: readonly string[] }> {
   const file = options["file"] as string | undefined;
   const first = file === undefined ? values[0] : undefined;
@@ -114,6 +125,7 @@ async function statement({ values, options, signal }: Task): Promise<{ text: str
   refuseUrls(first, file, options["output"]);
   if (first !== undefined && first !== "-") {
     if (others.length && ONE_WORD.test(first)) throw new Misuse('Put the SQL in quotes: pgz-edge query "select 1".');
+    if (others.length && !hasParameter(first)) throw new Misuse(NO_PARAMETER);
     return { text: notEmpty(first), values: others };
   }
   const bytes = await bytesFrom(file ?? first, 'the SQL: pgz-edge query "select 1"', signal);

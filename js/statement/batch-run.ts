@@ -45,7 +45,7 @@ interface Ended {
 
 /**
  * For an atomic batch outside a transaction: with the answer to `last` it is stored or undone. An error that ends the
- * call before that (a deadline, a signal, rows that cannot be read, a lost connection) says that the outcome is unknown.
+ * call before that says that the outcome is unknown: a deadline, a signal, rows that cannot be read, a lost connection.
  * `isWhole`: whether all of it has been sent; the server undoes a part.
  */
 export function tellIfUnfinished(

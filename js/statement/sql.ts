@@ -304,7 +304,10 @@ function insteadOf(name: string): string {
 export function plainText(input: QueryInput): string {
   const { text, values } = toQuery(input);
   if (values.length)
-    throw new UsageError("INVALID_QUERY", "COPY takes no parameters: its options are part of the text.");
+    throw new UsageError(
+      "INVALID_QUERY",
+      "COPY takes no parameters: write them into the text, or use rows() for a query.",
+    );
   return text;
 }
 

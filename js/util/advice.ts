@@ -46,6 +46,8 @@ export function adviceFor(
   if (code === "42P01" && hasDotInName(text, message, position))
     return 'A dot is part of a quoted name: for a table of a schema write sql.identifier("schema", "table").';
   if (code === "42P18") return "Say the parameter's type, as in $1::text.";
+  if (code === "22P02" && message.startsWith("malformed array literal") && values.some(isScalar))
+    return "An array parameter takes an array: = any(${[1, 2]}), also for one value.";
   if (code === "22P02" && /\bjsonb?\b/.test(message) && values.some((value) => typeof value === "string"))
     return "A string is sent as JSON text: sql.json(value) sends it as a JSON string.";
   if (code !== "42601" && code !== "42703") return undefined;
@@ -70,6 +72,8 @@ export function adviceFor(
     return "Rows of an INSERT are ${sql.values(rows)}, and the columns of an UPDATE ${sql.set(row)}.";
   return "A parameter stands for a value: names of tables and columns are sql.identifier(name), other SQL is sql`…`.";
 }
+
+const isScalar = (value: unknown) => value !== null && typeof value !== "object";
 
 const TYPED = new Set(["interval", "date", "time", "timestamp", "timestamptz"]);
 

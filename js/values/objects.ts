@@ -9,7 +9,7 @@ import type { OwnBytes } from "../util/bytes.ts";
 export type RowMode = "object" | "array";
 /**
  * Decodes the rows of one batch. `view` may be a view of wasm memory; nothing of it is kept. `refused` is called with
- * the number of each row that a parser refuses, and why; that row is `undefined`. Without `refused` the error is thrown.
+ * the number of each row that a parser refuses, and why; that row is `undefined`. Without it the error is thrown.
  */
 export type RowDecoder = (view: Uint8Array, refused?: (at: number, error: unknown) => void) => unknown[];
 

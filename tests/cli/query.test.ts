@@ -352,6 +352,8 @@ test.each([
   [["query", "select", "1"], 'Put the SQL in quotes: pgz-edge query "select 1".'],
   [["query", "-- mine\nselect 1"], "put -- in front of it"],
   [["query", "select $1", "-1"], "put -- in front of it"],
+  [["query", "select * from t where a = ", "1"], "put the SQL in single quotes"],
+  [["query", "--file", ""], "The name of the file is empty"],
   [["query", "select 1", "--url", "postgres://localhost/a"], "No user: write postgres://user@host/database"],
   [["query", "select 1", "--url", wrongPassword, "--file", wrongPassword], "Pass a URL with --url."],
 ])("what was meant is said: %j", async (words, text) => {

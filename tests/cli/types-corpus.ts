@@ -23,6 +23,9 @@ export const SCHEMA = `
   create type mood as enum ('sad', 'ok', 'happy');
   alter type mood add value 'elated' after 'ok';
   create type addr as (street text, zip int4);
+  create type spans as range (subtype = text);
+  create type flags as range (subtype = bool);
+  create type moods as range (subtype = mood);
   create domain positive as int4 not null check (value > 0);
   create function maybe(int4) returns int4 strict immutable language sql as 'select null::int4';
   create table orgs (id int4 primary key, name text not null, parent int4 references orgs);
@@ -129,6 +132,15 @@ export const CORPUS: readonly Statement[] = [
   statement(
     "select '1'::money as m, 'a b'::tsvector as v, '{1,2}'::money[] as a",
     "m: string; v: string; a: (string | null)[]",
+  ),
+  // A range of such a type is text, and so is all that is made of it.
+  statement("select array[spans('a', 'b')] as s, array[flags(true, null)] as f", "s: (string | null)[]; f: string"),
+  statement(
+    "select array['{[1,2]}'::int4multirange] as m, array['[sad,ok]'::moods] as r",
+    "m: (string | null)[]; r: (string | null)[]",
+    {
+      since: 14,
+    },
   ),
   statement("select 'sad'::mood as m, array['sad'::mood] as a", "m: Mood; a: (Mood | null)[]"),
   statement("select row(1, null) as r", "r: Record<string, unknown>"),

@@ -519,10 +519,17 @@ test("without TypeScript, sources or a server the tool reports what is missing",
     code: 64,
     err: expect.stringContaining("No source file") as string,
   });
+  expect(await types("--out", "")).toMatchObject({
+    code: 64,
+    err: expect.stringContaining("--out is empty") as string,
+  });
   const empty = cli.project.at("node_modules/typescript");
   rmSync(empty);
   try {
     expect(await types()).toMatchObject({ code: 64, err: expect.stringContaining("npm install") as string });
+    cli.project.link("typescript-7", "typescript");
+    expect(await types()).toMatchObject({ code: 64, err: expect.stringContaining("5.2 to 6 can") as string });
+    rmSync(empty);
   } finally {
     cli.project.link("typescript");
   }

@@ -36,6 +36,9 @@ const COMMONJS = `
     return [id, arrays, options, webSocket("wss://proxy"), bytes, code, installRuntime, PostgresError, wasm];
   }`;
 const MODULE = `${COMMONJS}
+  import { changes } from "pgz-edge/changes";
+  export const respond = (db: Client): Response =>
+    changes(db, { slot: "s", publication: "p" }).respond({ headers: { "cache-control": "no-store" } });
   // Rows may be of an interface, a class or a literal, and no texts or numbers.
   interface User { readonly id: number; name?: string }
   const users: readonly User[] = [{ id: 1 }];

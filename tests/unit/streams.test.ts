@@ -22,7 +22,7 @@ beforeEach(() => {
 const bytes = (text: string) => new TextEncoder().encode(text);
 const lost = () => new PostgresError({ code: "57P01", message: "terminating connection" });
 
-/** A call that the test feeds: `sink` takes rows, `end` is the end of the statement, and `rest` gives what follows it. */
+/** A call that the test feeds: `sink` takes rows, `end` ends the statement, and `rest` gives what follows it. */
 function fed(rest: Output["rest"] = () => undefined, channel?: ByteChannel) {
   const stats = { copiedBytes: 0 };
   const call = new Call<Stream>({ timeout: 0 });

@@ -41,7 +41,7 @@ const NOT_BEGUN: ChangesStats = {
 /** Options of `respond`. */
 export interface ChangesResponse {
   /** Headers of the response. `content-type` is `application/x-ndjson; charset=utf-8` unless given here. */
-  readonly headers?: HeadersInit | undefined;
+  readonly headers?: Headers | Iterable<readonly [string, string]> | Readonly<Record<string, string>> | undefined;
 }
 
 /**
@@ -140,7 +140,7 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
 
   /** Returns `stream()` as a response. */
   respond({ headers }: ChangesResponse = {}): Response {
-    const all = new Headers(headers);
+    const all = new Headers(headers as HeadersInit | undefined);
     if (!all.has("content-type")) all.set("content-type", "application/x-ndjson; charset=utf-8");
     return new Response(this.stream() as BodyInit, { headers: all });
   }

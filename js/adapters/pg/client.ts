@@ -8,7 +8,7 @@ import { ConnectionParameters, driverOptions, hidden, type ClientConfig } from "
 import { Connection, nodeErrorOf, type ConnectionOwner, type RowTaker } from "./connection.ts";
 import { databaseError, type DatabaseError } from "./database-error.ts";
 import type { FieldDef, Message } from "./messages.ts";
-import { Query, type QueryCallback, type QueryConfig } from "./query.ts";
+import { Query, type QueryArrayConfig, type QueryCallback, type QueryConfig } from "./query.ts";
 import type { Result } from "./result.ts";
 import { TypeOverrides } from "./type-overrides.ts";
 import type { TypeFormat, TypeParser } from "./types/index.ts";
@@ -132,11 +132,16 @@ export class Client extends EventEmitter implements ConnectionOwner {
    * if the text has several statements. An argument with `submit` is returned as it is.
    */
   query<T extends Submittable>(submittable: T): T;
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- rows are as the caller knows them
-  query<R = any>(query: string | QueryConfig, values?: unknown[]): Promise<QueryResult<R>>;
-  query(query: string | QueryConfig | Submittable, callback: QueryCallback): void;
-  query(query: string | QueryConfig | Submittable, values: unknown[] | undefined, callback?: QueryCallback): void;
-  query(input: string | QueryConfig | Submittable, values?: unknown, callback?: QueryCallback): unknown {
+  query<R extends unknown[] = AnyRow[]>(query: QueryArrayConfig, values?: unknown[]): Promise<QueryArrayResult<R>>;
+  query<R = AnyRow>(query: string | QueryConfig, values?: unknown[]): Promise<QueryResult<R>>;
+  query<R = AnyRow>(query: string | QueryConfig | Submittable, callback: ResultCallback<R>): void;
+  query<R = AnyRow>(
+    query: string | QueryConfig | Submittable,
+    values: unknown[] | undefined,
+    callback?: ResultCallback<R>,
+  ): void;
+  query(input: string | QueryConfig | Submittable, values?: unknown, given?: ResultCallback | QueryCallback): unknown {
+    const callback = given as QueryCallback | undefined;
     if (input === null || input === undefined) throw new TypeError("Client was passed a null or undefined query");
     const isSubmittable = typeof (input as Submittable).submit === "function";
     const query = isSubmittable ? (input as Submittable) : new Query(input as QueryConfig, values, callback);
@@ -477,14 +482,35 @@ export class Client extends EventEmitter implements ConnectionOwner {
   }
 }
 
+/** Rows and values are as the caller knows them, as in the declarations of `pg`. */
+// eslint-disable-next-line @typescript-eslint/no-explicit-any -- `unknown` would refuse most code for `pg`
+export type AnyRow = any;
+
 /** A result, for TypeScript. */
-// eslint-disable-next-line @typescript-eslint/no-explicit-any -- rows are as the caller knows them
-export interface QueryResult<R = any> {
+export interface QueryResult<R = AnyRow> {
   command: string;
   rowCount: number | null;
   oid: number;
   fields: FieldDef[];
   rows: R[];
+}
+
+/** The result of a query with `rowMode: "array"`. */
+export type QueryArrayResult<R extends unknown[] = AnyRow[]> = QueryResult<R>;
+
+/** A row whose columns the code does not name. */
+export interface QueryResultRow {
+  [column: string]: AnyRow;
+}
+
+/** As the declarations of `pg` have it: without an error its first argument is `undefined` or `null` all the same. */
+export type ResultCallback<R = AnyRow> = (error: Error, result: QueryResult<R>) => void;
+
+/** The argument of a listener for "notification". */
+export interface Notification {
+  processId: number;
+  channel: string;
+  payload?: string | undefined;
 }
 
 const IGNORED = () => {};

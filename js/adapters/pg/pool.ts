@@ -6,10 +6,17 @@
 // Unlike node-postgres' pool, `query` keeps a client after an error of the server. It closes the client only if its
 // connection is lost, or if a transaction was left open.
 import { EventEmitter } from "node:events";
-import { Client, type QueryResult, type Submittable } from "./client.ts";
+import {
+  Client,
+  type AnyRow,
+  type QueryArrayResult,
+  type QueryResult,
+  type ResultCallback,
+  type Submittable,
+} from "./client.ts";
 import { hidden, type ClientConfig } from "./connection-parameters.ts";
 import { DatabaseError } from "./database-error.ts";
-import type { QueryCallback, QueryConfig } from "./query.ts";
+import type { QueryArrayConfig, QueryCallback, QueryConfig } from "./query.ts";
 
 /**
  * Milliseconds that a server has for ReadyForQuery after it has refused a query. After that its connection counts as
@@ -130,11 +137,12 @@ export class Pool extends EventEmitter {
 
   /** Runs one query on a client of the pool. */
   query<T extends Submittable>(submittable: T): T;
-  // eslint-disable-next-line @typescript-eslint/no-explicit-any -- rows are as the caller knows them
-  query<R = any>(query: string | QueryConfig, values?: unknown[]): Promise<QueryResult<R>>;
-  query(query: string | QueryConfig, callback: QueryCallback): void;
-  query(query: string | QueryConfig, values: unknown[] | undefined, callback?: QueryCallback): void;
-  query(query: unknown, values?: unknown, callback?: QueryCallback): unknown {
+  query<R extends unknown[] = AnyRow[]>(query: QueryArrayConfig, values?: unknown[]): Promise<QueryArrayResult<R>>;
+  query<R = AnyRow>(query: string | QueryConfig, values?: unknown[]): Promise<QueryResult<R>>;
+  query<R = AnyRow>(query: string | QueryConfig, callback: ResultCallback<R>): void;
+  query<R = AnyRow>(query: string | QueryConfig, values: unknown[] | undefined, callback?: ResultCallback<R>): void;
+  query(query: unknown, values?: unknown, given?: ResultCallback | QueryCallback): unknown {
+    let callback = given as QueryCallback | undefined;
     if (typeof query === "function") {
       const { done, result } = this.#promised(query as Connected);
       const error = new Error("Passing a function as the first parameter to pool.query is not supported");

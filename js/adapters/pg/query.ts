@@ -32,6 +32,9 @@ export interface QueryConfig {
   query_timeout?: number | undefined;
 }
 
+/** A query whose rows are arrays. */
+export type QueryArrayConfig = QueryConfig & { rowMode: "array" };
+
 /** Returns a copy with the same getters and prototype, so that the caller's object does not change. */
 export function normalizeQueryConfig(config: string | QueryConfig, values?: unknown, callback?: unknown): QueryConfig {
   const copy: QueryConfig =

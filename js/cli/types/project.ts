@@ -41,13 +41,20 @@ export async function sourcesOf(
 }
 
 async function compilerOf(folder: string): Promise<typeof ts> {
+  let compiler;
   try {
     const main = createRequire(path.join(folder, "package.json")).resolve("typescript");
     const loaded = (await import(pathToFileURL(main).href)) as { default?: typeof ts } & typeof ts;
-    return loaded.default ?? loaded;
+    compiler = loaded.default ?? loaded;
   } catch {
-    throw new Misuse("The project has no typescript, which reads its sources: npm install --save-dev typescript.");
+    throw new Misuse("The project has no typescript, which reads its sources: npm install --save-dev typescript@6.");
   }
+  // TypeScript 7 is a native program, and its package has no functions that read sources.
+  if (typeof compiler.createProgram === "function") return compiler;
+  throw new Misuse(
+    `The project's typescript ${String(compiler.version)} cannot read sources for other programs. 5.2 to 6 can: install ` +
+      "typescript@6 where this command runs.",
+  );
 }
 
 function parse(compiler: typeof ts, file: string): ts.ParsedCommandLine {

@@ -5,7 +5,7 @@
 import type { Options, Transaction } from "../../index.ts";
 import { Misuse } from "../misuse.ts";
 import type { Described } from "./describe.ts";
-import { EQ, GT, NE } from "../operators.ts";
+import { EQ, GT, MEMBER, NE } from "../operators.ts";
 
 /** The options of the client whose rows are described. */
 export type Representation = { readonly [Name in Representing]?: Exclude<Options[Name], undefined> };
@@ -17,7 +17,7 @@ interface TypeRow {
   readonly name: string;
   /** pg_type.typtype, or `A` for an array. */
   readonly how: string;
-  /** The base type of a domain, or the element type of an array. */
+  /** The base type of a domain, the element type of an array, or the subtype of a range or multirange. */
   readonly of: number;
   readonly labels: readonly string[];
   readonly attributes: readonly (readonly [name: string, type: number])[];
@@ -167,11 +167,20 @@ export class RowTypes {
   #isBinary(type: TypeRow | undefined, within: readonly TypeRow[] = []): boolean {
     if (!type) return false;
     if (within.includes(type)) return true;
+    if (within.length >= MAX_DEPTH) return false;
+    if (type.how === "r" || type.how === "m") return this.#isBound(type.of);
     const parts = type.how === "c" ? type.attributes.map(([, oid]) => oid) : /^[Ad]$/.test(type.how) ? [type.of] : [];
     if (parts.length) return parts.every((oid) => this.#isBinary(this.#types.get(oid), [...within, type]));
     if (type.how !== "b") return true;
     if (type.schema === "pg_catalog") return !TEXT_ONLY.test(type.name);
     return EXTENSIONS.has(`${String(type.extension)}.${type.name}`);
+  }
+
+  /** Whether ranges of the type have a binary form: the text of a bound must follow from its JSON. */
+  #isBound(oid: number): boolean {
+    const type = this.#types.get(oid);
+    if (type?.how === "d") return this.#isBound(type.of);
+    return type?.how === "e" || (type?.how === "b" && this.#isBinary(type) && !NO_BOUNDS.test(type.name));
   }
 
   #composite({ attributes }: TypeRow): string {
@@ -203,7 +212,12 @@ export class RowTypes {
 const GLOBALS = ["Date", "Record", "Temporal", "Uint8Array"];
 /** A float in JSON, which has no number for NaN and infinity. */
 const FLOAT_IN_JSON = 'number | "NaN" | "Infinity" | "-Infinity"';
-const TEXT_ONLY = /^(money|tsvector|tsquery|xml|aclitem|pg_snapshot|txid_snapshot|pg_node_tree|gtsvector|reg[a-z]+)$/;
+/** `MAX_DEPTH` of the core (src/types/catalog.rs). */
+const MAX_DEPTH = 32;
+const TEXT_ONLY =
+  /^(money|tsvector|tsquery|xml|aclitem|pg_(snapshot|node_tree|ndistinct|dependencies|mcv_list|brin_[a-z_]+)|txid_snapshot|gtsvector|reg[a-z]+)$/;
+/** `Types::subtype` of the core. */
+const NO_BOUNDS = /^(bool|char|jsonb?|hstore)$/;
 const EXTENSIONS: ReadonlySet<string> = new Set([
   "citext.citext",
   "hstore.hstore",
@@ -249,11 +263,15 @@ export const DIMENSIONS = `select pg_catalog.concat(attrelid, '.', attnum) as pl
   from pg_catalog.pg_attribute where attrelid ${EQ} any ($1) and attndims ${GT} 1`;
 
 /** 2287 is record[], whose category is that of a pseudo-type. */
+/** The subtype of a range or multirange. Multiranges, and the column that names them, are new in PostgreSQL 14. */
+const SUBTYPE = `select r.rngsubtype from pg_catalog.pg_range r where t.oid ${EQ} r.rngtypid
+  or t.oid ${EQ} (pg_catalog.to_jsonb(r) ${MEMBER} 'rngmultitypid')::pg_catalog.oid`;
+
 export const TYPES = `with recursive reached(oid) as (
     select pg_catalog.unnest($1::pg_catalog.oid[])
     union select part from reached join pg_catalog.pg_type t on t.oid ${EQ} reached.oid
       cross join lateral (
-      select pg_catalog.unnest(array[t.typbasetype, t.typelem]) as part
+      select pg_catalog.unnest(array[t.typbasetype, t.typelem, (${SUBTYPE})]) as part
       union all select atttypid from pg_catalog.pg_attribute
       where attrelid ${EQ} t.typrelid and attnum ${GT} 0 and not attisdropped and t.typtype ${EQ} 'c'
     ) as parts where part ${NE} 0
@@ -261,7 +279,8 @@ export const TYPES = `with recursive reached(oid) as (
   select t.oid, n.nspname as schema, t.typname as name,
     case when t.typtype ${NE} 'd' and (t.typcategory ${EQ} 'A' or t.oid ${EQ} 2287) and t.typelem ${NE} 0
       and t.typlen ${EQ} '-1' then 'A' else t.typtype::pg_catalog.text end as how,
-    case when t.typtype ${EQ} 'd' then t.typbasetype else t.typelem end as "of",
+    case when t.typtype ${EQ} 'd' then t.typbasetype
+      when t.typtype ${EQ} 'r' or t.typtype ${EQ} 'm' then (${SUBTYPE}) else t.typelem end as "of",
     array(select enumlabel::pg_catalog.text from pg_catalog.pg_enum
       where enumtypid ${EQ} t.oid order by enumsortorder) as labels,
     coalesce((select pg_catalog.json_agg(pg_catalog.json_build_array(attname, atttypid::bigint) order by attnum)

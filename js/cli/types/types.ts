@@ -164,6 +164,7 @@ function settings({ values, options }: Task, folder: string): Pick<Task, "values
 }
 
 function outOf(options: OptionValues, folder: string): string {
+  if (options["out"] === "") throw new Misuse("--out is empty: is a variable missing?");
   return path.resolve(folder, (options["out"] as string | undefined) ?? defaultOut(folder));
 }
 

@@ -71,7 +71,7 @@ export abstract class CallRunner {
   /** Why all calls end, including those made later. */
   #stopped: ((facts: Facts) => PgzError) | undefined;
   /** The stream that its consumer must finish before another call can run. */
-  #stream: Pick<Call<unknown>, "finished" | "subject" | "trace"> | undefined;
+  #stream: Pick<Call<unknown>, "finished" | "isLooping" | "subject" | "trace"> | undefined;
   /**
    * The streams that the user has or waits for, which outlive `close()`. The promise resolves when the stream's
    * connection is free again.
@@ -161,7 +161,7 @@ export abstract class CallRunner {
 
   /** Notes a stream or a loop. Returns a function to call when its connection is free again. */
   #opens(
-    call: OpenCall & Pick<Call<unknown>, "subject" | "trace">,
+    call: OpenCall & Pick<Call<unknown>, "isLooping" | "subject" | "trace">,
     use: WireUse,
     closeWhenDone: boolean | undefined,
   ): () => void {
@@ -256,7 +256,8 @@ export abstract class CallRunner {
 
   /** Returns the refusal of a call while its consumer has not finished an earlier stream or cursor. */
   protected unfinished(): UsageError | undefined {
-    if (!this.#stream || this.#stream.finished) return undefined;
+    // A loop whose rows have all come is open too: else it would depend on their number whether its body may call.
+    if (!this.#stream || (this.#stream.finished && !this.#stream.isLooping())) return undefined;
     const { subject, trace } = this.#stream;
     const of = subject?.text === undefined ? "" : ` of "${shownInLine(subject.text)}"`;
     return new UsageError(

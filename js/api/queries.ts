@@ -137,8 +137,8 @@ export abstract class Queries extends CallRunner {
    * The rows of a query for `for await`, one by one or in arrays. Memory holds one batch, whatever the result's size.
    *
    * The query starts when a loop starts. While the loop is busy the server waits. When the loop is left, the query is
-   * cancelled. Until its end, other calls of this client reject with `STREAM_OPEN`. It can also be used as a template
-   * tag.
+   * cancelled. Until its end, also in its body, other calls of this client reject with `STREAM_OPEN`: collect the rows
+   * with {@link query} first, or use a pool, which has other connections. It can also be used as a template tag.
    *
    * @example
    * for await (const row of client.rows("select * from log")) console.log(row);
@@ -163,6 +163,7 @@ export abstract class Queries extends CallRunner {
       const queue = new RowQueue<Row>(size);
       const leaving = new AbortController();
       const begin: Body<void> = (call, session, ending) => {
+        call.attached = { fail: () => {}, isLooping: () => !queue.isOver };
         const sink = loopSink(rows, queue, form, mode, session.catalog);
         const ended = (operation: Operation) => {
           ({ command: rows.command, rowCount: rows.rowCount, truncated: rows.truncated } = operation);
@@ -175,7 +176,11 @@ export abstract class Queries extends CallRunner {
         () => queue.end(),
         (error: PgzError) => queue.fail(error),
       );
-      return { queue, leave: () => leaving.abort() };
+      const leave = () => {
+        queue.isOver = true;
+        leaving.abort();
+      };
+      return { queue, leave };
     });
   }
 

@@ -16,6 +16,8 @@ import { checkNames, type ValueForm } from "./form.ts";
  * Holds a batch and a chunk, whatever the result's size.
  */
 export class RowQueue<Row> {
+  /** The loop has come to its end, met an error, or was left. */
+  isOver = false;
   #ready: Row[][] = [];
   #gathering: Row[] = [];
   #ended = false;
@@ -71,6 +73,7 @@ export class RowQueue<Row> {
   async take(): Promise<Row[] | undefined> {
     while (!this.#ready.length && !this.#ended)
       await (this.#more ??= new Promise<void>((resolve) => (this.#wake = resolve)));
+    this.isOver ||= !this.#ready.length;
     if (this.#error) throw this.#error;
     const batch = this.#ready.shift();
     if (!this.#ready.length) {

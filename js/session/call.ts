@@ -66,6 +66,8 @@ export interface Attached {
   fail(error: PgzError): void;
   /** For a stream: whether written data waits for its reader. */
   isUnread?(): boolean;
+  /** For a loop: whether its body still runs, although all rows may have come. */
+  isLooping?(): boolean;
 }
 
 /** The facts of a call that are given when it is made. */
@@ -204,6 +206,11 @@ export class Call<T> {
   /** For a stream: whether written data waits for its reader. */
   isUnread(): boolean {
     return this.attached?.isUnread?.() ?? false;
+  }
+
+  /** For a loop: whether its body still runs, although all rows may have come. */
+  isLooping(): boolean {
+    return this.attached?.isLooping?.() ?? false;
   }
 
   /** Bytes received so far by the connection that the call's operations run on; 0 before the first operation. */

@@ -3,7 +3,7 @@
 import type { BatchFailure, BatchOptions, Client, PgzError, PostgresError } from "../../../js/index.ts";
 import type { Cases } from "../context.ts";
 import { pause } from "../../support/until.mjs";
-import { codeOf, gone, namesOf, newMark, newSchema, rowsOf, started, terminateRunning, unseen } from "./helpers.ts";
+import { asleep, codeOf, gone, namesOf, newMark, newSchema, rowsOf, terminateRunning, unseen } from "./helpers.ts";
 import { newNumbers } from "./tables.ts";
 
 const decoder = new TextDecoder();
@@ -212,7 +212,7 @@ export const batch: Cases = {
           { atomic, signal: leaving.signal } as never,
         );
         const rejected = t.assert.code(call, "ABORTED");
-        await started(t, mark);
+        await asleep(t, mark);
         leaving.abort();
         await rejected;
         await gone(t, mark);
@@ -291,7 +291,7 @@ export const batch: Cases = {
         name: "PostgresError",
         code: "57P01",
       });
-      await started(t, mark);
+      await asleep(t, mark);
       await terminateRunning(t, mark);
       const error = (await rejected) as unknown as PostgresError;
       t.assert.equal(error.severity, "FATAL");

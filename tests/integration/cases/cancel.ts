@@ -13,7 +13,6 @@ import {
   pidOf,
   readSome,
   series,
-  started,
   terminate,
   terminateRunning,
 } from "./helpers.ts";
@@ -25,7 +24,7 @@ export const cancel: Cases = {
     const controller = new AbortController();
     const call = client.query(`select /* ${mark} */ pg_sleep(60)`, { signal: controller.signal });
     const settled = t.assert.rejects(call, { name: "AbortError", code: "ABORTED", cause: "because" });
-    await started(t, mark);
+    await asleep(t, mark);
     controller.abort("because");
     await settled;
     await canceled(t, client, mark);
@@ -86,7 +85,7 @@ export const cancel: Cases = {
     const mark = newMark();
     const first = t.assert.code(client.simple(`select pg_sleep(60) /* ${mark} */`), "57014");
     const second = t.assert.code(client.exec("insert into runs values (1)", { signal: controller.signal }), "ABORTED");
-    await started(t, mark);
+    await asleep(t, mark);
     controller.abort();
     await second;
     await t.side(`select pg_cancel_backend(pid) from pg_stat_activity where query like '%${mark} */'`);
@@ -109,7 +108,7 @@ export const cancel: Cases = {
     const client = await t.pgz.connect({ ...t.options });
     const mark = newMark();
     const settled = t.assert.code(client.query(`select /* ${mark} */ pg_sleep(60)`), "CLIENT_CLOSED");
-    await started(t, mark);
+    await asleep(t, mark);
     await inTime(client.close());
     const error = await settled;
     t.assert(error instanceof t.pgz.PgzError, `a typed error, not ${error}`);

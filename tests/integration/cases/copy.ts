@@ -2,7 +2,7 @@
 import type { CopySource } from "../../../js/index.ts";
 import type { Cases } from "../context.ts";
 import { pause, until } from "../../support/until.mjs";
-import { canceled, gone, newMark, series, slowly, started, text } from "./helpers.ts";
+import { canceled, gone, newMark, running, series, slowly, text } from "./helpers.ts";
 import { newTarget, stored } from "./tables.ts";
 
 const encoder = new TextEncoder();
@@ -178,7 +178,7 @@ export const copy: Cases = {
       client.copyFrom(`copy ${table} from stdin /* ${mark} */`, silent, { signal: leaving.signal }),
       "ABORTED",
     );
-    await started(t, mark);
+    await until(async () => (await running(t, mark)) > 0);
     leaving.abort();
     await rejected;
     await gone(t, mark);

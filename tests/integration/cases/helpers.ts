@@ -67,8 +67,7 @@ export async function running(t: Context, mark: string): Promise<number> {
   return Number(row?.[0]);
 }
 
-/** Waits until a session runs a statement that contains `mark` (`started`), or until none does (`gone`). */
-export const started = (t: Context, mark: string) => until(async () => (await running(t, mark)) > 0);
+/** Waits until no session runs a statement that contains `mark`. */
 export const gone = (t: Context, mark: string) => until(async () => (await running(t, mark)) === 0);
 
 /**
@@ -82,8 +81,8 @@ export async function canceled(t: Context, client: Client, mark: string): Promis
 }
 
 /**
- * Waits until the statement with `mark` sleeps. After `started` it may still be in parsing, and a session that ends
- * then has not begun the statement: the driver runs it again on another session.
+ * Waits until the statement with `mark` sleeps. An active statement may still be in parsing: a session that ends then
+ * has not begun it, so the driver runs it again on another session, and later calls have not been sent.
  */
 export const asleep = (t: Context, mark: string) =>
   until(async () => {

@@ -1,7 +1,7 @@
 // What an observer sees, and what stats() and parameterStatus() return.
 import type { Observer, PgzError } from "../../../js/index.ts";
 import type { Cases, Context } from "../context.ts";
-import { newMark, pidOf, started, terminate, text } from "./helpers.ts";
+import { asleep, newMark, pidOf, terminate, text } from "./helpers.ts";
 
 type Seen = [name: keyof Observer, event: Record<string, unknown>];
 
@@ -122,7 +122,7 @@ export const observer: Cases = {
       const mark = newMark();
       const pid = await pidOf(client);
       const sleeping = t.assert.rejects(client.query(`select pg_sleep(30) /* ${mark} */`));
-      await started(t, mark);
+      await asleep(t, mark);
       await terminate(t, pid);
       await sleeping;
       const codes = paired(t, watched).map(({ error }) => (error as PgzError | undefined)?.code);

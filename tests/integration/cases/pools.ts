@@ -3,7 +3,7 @@
 import type { PgzError, Pool } from "../../../js/index.ts";
 import type { Cases, Context } from "../context.ts";
 import { inTime, until } from "../../support/until.mjs";
-import { codeOf, gone, newMark, newSchema, pidOf, series, started, terminate, text, unique } from "./helpers.ts";
+import { asleep, codeOf, gone, newMark, newSchema, pidOf, series, terminate, text, unique } from "./helpers.ts";
 
 /** Returns how many sessions of the pool the server has, or those of them of which `also` holds. */
 const sessions = async (t: Context, name: string, also = "true") =>
@@ -238,7 +238,7 @@ export const pools: Cases = {
       const endless = t.assert.code(pool.query(`select /* ${mark} */ pg_sleep(60)`), "POOL_CLOSED");
       const lease = await pool.acquire();
       const waiting = t.assert.code(pool.query("select 1"), "POOL_CLOSED");
-      await started(t, mark);
+      await asleep(t, mark);
       await inTime(pool.close({ timeout: 100 }));
       await Promise.all([endless, waiting]);
       await t.assert.rejects(lease.query("select 1"));
@@ -266,7 +266,7 @@ export const pools: Cases = {
       const mark = newMark();
       const kept = await both.stream(wide);
       const endless = t.assert.code(both.query(`select /* ${mark} */ pg_sleep(60)`), "POOL_CLOSED");
-      await started(t, mark);
+      await asleep(t, mark);
       await both.close({ timeout: 100 });
       await endless;
       t.assert.equal((await new Response(kept).text()).length, 200 * 100_009);

@@ -2,7 +2,7 @@
 import type { Client } from "../../../js/index.ts";
 import type { Cases, Context } from "../context.ts";
 import { until } from "../../support/until.mjs";
-import { abortedAt, codeOf, gone, namesOf, newMark, newSchema, series, started, waitEvent } from "./helpers.ts";
+import { abortedAt, asleep, codeOf, gone, namesOf, newMark, newSchema, series, waitEvent } from "./helpers.ts";
 
 type Id = { id: number };
 const ids = (count: number, mark = "") =>
@@ -41,6 +41,23 @@ export const rows: Cases = {
       ],
     );
     await t.assert.rows(client.query("select 2 as a"), [{ a: 2 }]);
+  },
+  async "in a loop's body its client is refused, however few rows there are, and after the loop it is free"(t) {
+    const client = await t.client();
+    for (const total of [1, 1, 3, 5_000])
+      for (const leaves of [false, true]) {
+        for await (const { id } of client.rows<Id>(ids(total))) {
+          if (id === 1 || id === total) await t.assert.code(client.query("select 1 as a"), "STREAM_OPEN");
+          if (leaves) break;
+        }
+        await t.assert.rows(client.query("select 1 as a"), [{ a: 1 }]);
+      }
+    const inside = client.transaction(async (tx) => {
+      for await (const { id } of tx.rows<Id>(ids(2))) await tx.query(`select ${id}`);
+    });
+    await t.assert.code(inside, "STREAM_OPEN");
+    const pool = t.pool({ max: 2 });
+    for await (const { id } of pool.rows<Id>(ids(3))) await t.assert.rows(pool.query(`select ${id} as id`), [{ id }]);
   },
   async "batches have exactly n rows, and the last has the rest"(t) {
     const client = await t.client();
@@ -94,7 +111,7 @@ export const rows: Cases = {
       const mark = newMark();
       const iterator = client.rows(`select pg_sleep(60) /* ${mark} */`)[Symbol.asyncIterator]();
       const waiting = iterator.next();
-      await started(t, mark);
+      await asleep(t, mark);
       await iterator.return!();
       t.assert.deepEqual(await waiting, { done: true, value: undefined });
       t.assert.deepEqual(await iterator.next(), { done: true, value: undefined });

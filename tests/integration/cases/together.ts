@@ -2,7 +2,7 @@
 import type { PgzError } from "../../../js/index.ts";
 import type { Cases, Context } from "../context.ts";
 import { inTime, pause } from "../../support/until.mjs";
-import { asleep, namesOf, newMark, newSchema, started, terminateRunning } from "./helpers.ts";
+import { asleep, namesOf, newMark, newSchema, terminateRunning } from "./helpers.ts";
 
 const codes = (settled: PromiseSettledResult<unknown>[]) =>
   settled.map((one) => (one.status === "fulfilled" ? "" : (one.reason as { code: string }).code));
@@ -84,7 +84,7 @@ export const together: Cases = {
         client.query(one(2)),
       ];
       const settled = Promise.allSettled(calls);
-      await started(t, mark);
+      await asleep(t, mark);
       behind.abort();
       // The first call is still running.
       await t.assert.rejects(inTime(calls[2] as Promise<unknown>), { code: "ABORTED", hasNoEffect: false });

@@ -2,7 +2,7 @@
 import type { PgzError, Transaction } from "../../../js/index.ts";
 import type { Cases } from "../context.ts";
 import { inTime, until } from "../../support/until.mjs";
-import { abortedAt, codeOf, gone, newMark, newSchema, pidOf, started, terminate } from "./helpers.ts";
+import { abortedAt, asleep, codeOf, gone, newMark, newSchema, pidOf, terminate } from "./helpers.ts";
 import { count, newNumbers } from "./tables.ts";
 
 export const transactionEnds: Cases = {
@@ -85,7 +85,7 @@ export const transactionEnds: Cases = {
             await tx.exec(`select pg_sleep(60) /* ${mark} */`);
           };
           const run = client.transaction(insert, how === "timeout" ? { timeout: 200 } : { signal: giveUp.signal });
-          if (how === "signal") void started(t, mark).finally(() => giveUp.abort());
+          if (how === "signal") void asleep(t, mark).finally(() => giveUp.abort());
           await t.assert.rejects(run, how === "timeout" ? { code: "QUERY_TIMEOUT" } : { name: "AbortError" });
           await gone(t, mark);
           await until(() =>
@@ -181,7 +181,7 @@ export const transactionEnds: Cases = {
           await new Promise(() => {});
         });
         const settled = codeOf(stuck);
-        await started(t, mark);
+        await asleep(t, mark);
         if (how === "close") await client.close();
         else await terminate(t, pid);
         t.assert.match(await inTime(settled), /^(CLIENT_CLOSED|57P01|CONNECTION_LOST)$/, how);

@@ -95,7 +95,7 @@ export abstract class QueuedCall<T> extends Turn implements Ending, Follower {
   /** How many sessions ended before they started the call. */
   #repeats: number;
   #queue!: TurnQueue;
-  /** The turn before, whose responses arrive first. Cleared at the end: it would keep all turns before it alive. */
+  /** The turn before, whose responses arrive first. Cleared once it is over: it would keep a call's result alive. */
   #before: Turn | undefined;
   #isShared = false;
   /** The call has sent its last message. */
@@ -150,6 +150,7 @@ export abstract class QueuedCall<T> extends Turn implements Ending, Follower {
   /** `session`: the one that `connected` had promised. Never throws. */
   begin(session: Session | Promise<Session> | undefined = undefined): void {
     const { call } = this;
+    if (this.#before?.hasPassed) this.#before = undefined;
     if (call.finished) return this.#leave();
     try {
       session ??= this.connected();

@@ -117,7 +117,7 @@ export abstract class CallRunner {
     if (use === "loop") return this.queue(subject, options, body, use);
     // The stacks of Bun's engine name only callers that await an async function (util/trace.ts).
     if (runtime().name === "bun") return traced(this.queue(subject, options, body, use));
-    return this.queue(subject, options, body, use, "of the user");
+    return this.queue(subject, options, body, use, "user");
   }
 
   /** As `run`, but never refused. `owner`: whether the user awaits the promise itself. */
@@ -126,7 +126,7 @@ export abstract class CallRunner {
     options: InternalCallOptions,
     body: Body<T>,
     use: WireUse = "alone",
-    owner?: "of the user",
+    owner?: "user",
   ): Promise<T> {
     const { config } = this;
     checkOptions(options, CALL_OPTIONS, unknownCallOption);
@@ -136,8 +136,8 @@ export abstract class CallRunner {
     const observation =
       observer && new Observation(observer, subject, config, callOption(config, options, "slowQueryThreshold"));
     const maker = this.#ledger;
-    const [isOfUser, isDebug] = [owner !== undefined, Boolean(config.debug)];
-    const call = new Call<T>({ timeout, maker, observation, subject, isOfUser, isDebug });
+    const isOfUser = owner === "user";
+    const call = new Call<T>({ timeout, maker, observation, subject, isOfUser, isDebug: Boolean(config.debug) });
     maker.add(call);
     const whenFree = use === "stream" || use === "loop" ? this.#opens(call, use, options.closeWhenDone) : NOTHING;
     const signals = [signal, options[LEAVING], this.signal];

@@ -15,7 +15,7 @@ import { copyIn, copyOut, copyRows, leave, sendSource, type CopySource, type Cop
 import { RowWriter, type CopyRow } from "../statement/copy-rows.ts";
 import { copyText } from "../statement/copy-statement.ts";
 import { Execution } from "../statement/execute.ts";
-import { plainText, sql, type Query, type QueryInput, type RowInput } from "../statement/sql.ts";
+import { plainText, sql, type QueryInput, type RowInput } from "../statement/sql.ts";
 import { joined, type OwnBytes } from "../util/bytes.ts";
 import { UsageError, type PgzError } from "../util/errors.ts";
 import type { CallSubject } from "../util/observer.ts";
@@ -43,29 +43,26 @@ export abstract class Calls extends Queries {
    */
   json(input: QueryInput, options: JsonOptions = {}): Promise<OwnBytes> {
     try {
-      return this.#json(this.asQuery(input, options), options);
+      const query = this.asQuery(input, options);
+      const form = outputForm(this.config, { format: "json", ...options });
+      const output = outputOf(form);
+      let pieces: Uint8Array[] = [];
+      const rows = output.rows((view) => void pieces.push(view.slice()));
+      const newSink = (): RowSink => {
+        pieces = [];
+        return { columns: output.columns, rows };
+      };
+      const join: Body<OwnBytes> = (call, session, ending) => {
+        const ended = (operation: Operation) => {
+          const behind = output.rest(operation);
+          call.succeed(joined(behind ? [...pieces, behind] : pieces));
+        };
+        new Execution(call, session, { query, form, newSink, ended }, ending).begin();
+      };
+      return this.run(query, options, join, wireUseOf(query));
     } catch (error) {
       return refusal(error);
     }
-  }
-
-  #json(query: Query, options: JsonOptions): Promise<OwnBytes> {
-    const form = outputForm(this.config, { format: "json", ...options });
-    const output = outputOf(form);
-    let pieces: Uint8Array[] = [];
-    const rows = output.rows((view) => void pieces.push(view.slice()));
-    const newSink = (): RowSink => {
-      pieces = [];
-      return { columns: output.columns, rows };
-    };
-    const join: Body<OwnBytes> = (call, session, ending) => {
-      const ended = (operation: Operation) => {
-        const behind = output.rest(operation);
-        call.succeed(joined(behind ? [...pieces, behind] : pieces));
-      };
-      new Execution(call, session, { query, form, newSink, ended }, ending).begin();
-    };
-    return this.run(query, options, join, wireUseOf(query));
   }
 
   /**

@@ -163,7 +163,7 @@ export abstract class Queries extends CallRunner {
       const queue = new RowQueue<Row>(size);
       const leaving = new AbortController();
       const begin: Body<void> = (call, session, ending) => {
-        call.attached = { fail: () => {}, isLooping: () => !queue.isOver };
+        call.attached = { fail: () => void (queue.isOver = true), isLooping: () => !queue.isOver };
         const sink = loopSink(rows, queue, form, mode, session.catalog);
         const ended = (operation: Operation) => {
           ({ command: rows.command, rowCount: rows.rowCount, truncated: rows.truncated } = operation);

@@ -46,7 +46,9 @@ export function feed(
     runtime().background(stream.end());
     call.succeed(stream.readable);
   };
-  return { sink: { delivery, columns: output.columns, rows, full: () => stream.full() }, ended };
+  const { columns, comesAtEnd } = output;
+  const sink: RowSink = comesAtEnd ? { columns, rows } : { delivery, columns, rows, full: () => stream.full() };
+  return { sink, ended };
 }
 
 // -- gzip ------------------------------------------------------------------------------------------------------------

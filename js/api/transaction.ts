@@ -361,10 +361,7 @@ export class Transaction extends Calls {
     checkWork(work);
     checkOptions(options, TRANSACTION_OPTIONS);
     if (TRANSACTION_OPTIONS.some((name) => options[name as keyof TransactionOptions] !== undefined))
-      throw new UsageError(
-        "INVALID_OPTION",
-        "A nested transaction has no options, because it is a savepoint: give them to the outer transaction.",
-      );
+      throw new UsageError("INVALID_OPTION", "A nested transaction has no options: give them to the outer one.");
     const run = this.#runNested(work);
     this.#lastNestedOver = run.then(
       () => {},

@@ -20,6 +20,12 @@ class Turn {
   #isSent = false;
   #whenSent: (() => void)[] | undefined;
   #whenPassed: (() => void)[] | undefined;
+  /** The turn after this one. */
+  #after: Pick<QueuedCall<never>, "forgetBefore"> | undefined;
+
+  isBefore(after: Pick<QueuedCall<never>, "forgetBefore">): void {
+    this.#after = after;
+  }
 
   /** Whether it is over. */
   get hasPassed(): boolean {
@@ -48,6 +54,8 @@ class Turn {
   pass(): void {
     this.letNextShare();
     this.#hasPassed = true;
+    this.#after?.forgetBefore();
+    this.#after = undefined;
     const listeners = this.#whenPassed;
     this.#whenPassed = undefined;
     listeners?.forEach((listener) => listener());
@@ -95,7 +103,7 @@ export abstract class QueuedCall<T> extends Turn implements Ending, Follower {
   /** How many sessions ended before they started the call. */
   #repeats: number;
   #queue!: TurnQueue;
-  /** The turn before, whose responses arrive first. Cleared once it is over: it would keep a call's result alive. */
+  /** The turn before, whose responses arrive first. */
   #before: Turn | undefined;
   #isShared = false;
   /** The call has sent its last message. */
@@ -145,12 +153,17 @@ export abstract class QueuedCall<T> extends Turn implements Ending, Follower {
     this.#queue = queue;
     this.#before = before;
     this.#isShared = isShared;
+    before?.isBefore(this);
+  }
+
+  /** The turn before is over. It is a call with its result, which would stay alive. */
+  forgetBefore(): void {
+    this.#before = undefined;
   }
 
   /** `session`: the one that `connected` had promised. Never throws. */
   begin(session: Session | Promise<Session> | undefined = undefined): void {
     const { call } = this;
-    if (this.#before?.hasPassed) this.#before = undefined;
     if (call.finished) return this.#leave();
     try {
       session ??= this.connected();
@@ -205,7 +218,6 @@ export abstract class QueuedCall<T> extends Turn implements Ending, Follower {
     // In a microtask, since a thousand aborted calls may each wait for the one before.
     if (this.#before && !this.#before.hasPassed)
       return this.#before.whenPassed(() => queueMicrotask(() => this.#pass()));
-    this.#before = undefined;
     this.#queue.pass(this);
     if (this.#hasSent) this.#queue.leave();
     this.free();

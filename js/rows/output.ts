@@ -10,6 +10,8 @@ import type { OwnBytes } from "../util/bytes.ts";
 
 /** What a form makes of the bytes of rows. */
 export interface Output {
+  /** Nothing is passed on before `rest`, so that the statement may still be repeated. */
+  readonly comesAtEnd?: true;
   /** Called before the first row of each run of the statement. Throws if the form refuses the columns. */
   readonly columns: NonNullable<RowSink["columns"]>;
   /** Returns a function that takes whole rows, as `RowSink.rows` does, and gives `next` what can be passed on. */
@@ -60,6 +62,7 @@ function linesIn(ndjson: Uint8Array): number {
 function toonOutput(form: Form): Output {
   const document = new ToonDocument();
   return {
+    comesAtEnd: true,
     columns(columns) {
       checkNames(form, columns);
       document.columns(namesIn(form, columns));

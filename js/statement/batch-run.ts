@@ -7,8 +7,10 @@ import { checkNames, type ValueForm } from "../rows/form.ts";
 import type { Place } from "../session/again.ts";
 import type { Call } from "../session/call.ts";
 import { isCitusError } from "../session/citus.ts";
+import { mayBegin } from "../session/transaction-block.ts";
 import { joined, type OwnBytes } from "../util/bytes.ts";
 import { HAS_NOT_RUN, PgzError, undecodable, type BatchFailure } from "../util/errors.ts";
+import { firstWord } from "../util/sql-reader.ts";
 import { ownError } from "../util/trace.ts";
 import { countOf, type RowDecoder, type RowMode } from "../values/objects.ts";
 import { ROWS_COLUMNS, ROWS_FORMAT, ROWS_NONE, type Column, type ItemOutcome } from "../wasm/boundary.ts";
@@ -33,10 +35,13 @@ export interface BatchPlan {
   readonly mode: RowMode;
 }
 
-/** Which item failed because its rows could not be read. What became of the others is not known. */
-export function unreadItem(index: number): BatchFailure {
-  return { index, rolledBack: [], skipped: [] };
+/** The error of an atomic batch, one of whose items has rows that cannot be read. It says nothing of the others. */
+export function unread(cause: unknown, index: number): PgzError {
+  const batch: BatchFailure = { index, rolledBack: [], skipped: [] };
+  return Object.assign(readingError(cause), { batch });
 }
+
+const readingError = (cause: unknown) => (cause instanceof PgzError ? cause : undecodable(cause));
 
 interface Ended {
   readonly command: string;
@@ -46,23 +51,28 @@ interface Ended {
 /**
  * For an atomic batch outside a transaction: with the answer to `last` it is stored or undone. An error that ends the
  * call before that says that the outcome is unknown: a deadline, a signal, rows that cannot be read, a lost connection.
- * `isWhole`: whether all of it has been sent; the server undoes a part.
+ * `isUndone`: whether not all of it has been sent, and the server undoes the part that it has.
  */
 export function tellIfUnfinished(
   call: Pick<Call<unknown>, "attached">,
   last: Operation,
-  isWhole: () => boolean = () => true,
+  isUndone: () => boolean = () => false,
 ): void {
   const fail = (error: unknown) => {
     const isOpen = !last.ended || (last.lost && !last.lost.hasNoEffect);
     if (error instanceof PgzError && isOpen)
-      Object.assign(error, { transaction: isWhole() ? "unknown" : "rolled back" });
+      Object.assign(error, { transaction: isUndone() ? "rolled back" : "unknown" });
   };
   call.attached = { fail };
 }
 
 /** Commands whose effects are undone with their transaction. */
 const UNDONE = /^(SELECT|INSERT|UPDATE|DELETE|MERGE|)$/;
+
+/** Whether the server undoes all of these if their transaction is not committed. CALL, VACUUM and others commit. */
+export function areUndone(texts: readonly string[]): boolean {
+  return texts.every((text) => UNDONE.test(firstWord(text).toUpperCase()));
+}
 
 export class BatchRun<Row> {
   readonly conversation: Conversation;
@@ -179,9 +189,8 @@ export class BatchRun<Row> {
     try {
       checkNames(this.#form, columns);
     } catch (cause) {
-      const error = cause as PgzError;
-      if (this.#atomic) throw Object.assign(error, { batch: unreadItem(this.#encoded.order[at]!) });
-      this.#unreadable.set(statement, error);
+      if (this.#atomic) throw unread(cause, this.#encoded.order[at]!);
+      this.#unreadable.set(statement, cause as PgzError);
     }
   }
 
@@ -193,15 +202,13 @@ export class BatchRun<Row> {
       this.#batches.push(decode(view) as Row[]);
     } catch {
       // Once more, row by row: this says which rows are refused.
-      const refuse = (at: number, cause: unknown) => this.#refuseRow(from + at, cause);
-      this.#batches.push(decode(view, refuse) as Row[]);
+      this.#batches.push(decode(view, (at, cause) => this.#refuseRow(from + at, cause)) as Row[]);
     }
   }
 
   #refuseRow(at: number, cause: unknown): void {
-    const error = cause instanceof PgzError ? cause : undecodable(cause);
-    if (this.#atomic) throw Object.assign(error, { batch: unreadItem(this.#itemOf(at)) });
-    this.#undecoded.push({ at, error });
+    if (this.#atomic) throw unread(cause, this.#itemOf(at));
+    this.#undecoded.push({ at, error: readingError(cause) });
   }
 
   /** The index of the query whose row this is. */
@@ -243,12 +250,18 @@ export class BatchRun<Row> {
       let unread = this.#unreadable.get(statement);
       for (; next && next.at < to; next = undecoded.next().value) unread ??= next.error;
       if (end instanceof PgzError) settled[order[at]!] = { status: "rejected", reason: end };
-      else if (unread) settled[order[at]!] = { status: "rejected", reason: hasRun(unread, place) };
+      else if (unread) settled[order[at]!] = { status: "rejected", reason: this.#hasRun(unread, place) };
       else {
         const value = this.#item(end, this.#fields[statement] ?? [], { rows, bytes, from, to });
         settled[order[at]!] = { status: "fulfilled", value };
       }
     });
+  }
+
+  /** The error of an isolated item that has run, and whose rows cannot be read: outside a transaction, "committed". */
+  #hasRun(error: PgzError, place: Place): PgzError {
+    const isCommitted = place === "alone" && !this.#encoded.statements.some(({ sql }) => mayBegin(sql));
+    return Object.assign(ownError(error), isCommitted && { transaction: "committed" });
   }
 
   /** Property by property, because an object made of two spread objects costs more than everything else of an item. */
@@ -262,9 +275,4 @@ export class BatchRun<Row> {
     if (this.#isValues) return { rows: rows.slice(from, to), rowCount, command, fields };
     return { bytes: bytes.slice(from, to), rowCount, command, fields };
   }
-}
-
-/** The error of an isolated item that has run, and whose rows cannot be read. Outside a transaction it is committed. */
-function hasRun(error: PgzError, place: Place): PgzError {
-  return place === "alone" ? Object.assign(ownError(error), { transaction: "committed" }) : ownError(error);
 }

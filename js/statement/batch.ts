@@ -14,7 +14,7 @@ import { PgzError, type BatchFailure } from "../util/errors.ts";
 import { BATCH_CONTINUES, BATCH_ENDS, BATCH_IS_UNDONE, type CoreConnection } from "../wasm/boundary.ts";
 import { mayBeOutdated, OutdatedAttempt, refusesBinary } from "./attempts.ts";
 import { encodeBatch, type EncodedBatch } from "./batch-encoding.ts";
-import { BatchRun, tellIfUnfinished, type BatchPlan, type Settled } from "./batch-run.ts";
+import { areUndone, BatchRun, tellIfUnfinished, type BatchPlan, type Settled } from "./batch-run.ts";
 import { FirstBatch, firstItems, type FirstItems } from "./first-batch.ts";
 import type { Query } from "./sql.ts";
 
@@ -232,7 +232,8 @@ class Batch<Row> {
     const operation = transaction.carried(call.operate(connection, command, run.conversation));
     run.operation = operation;
     let isWhole = last === 0;
-    if (endsAlone) tellIfUnfinished(call, operation, () => isWhole);
+    const mayBeUndone = endsAlone && areUndone(statements.map(({ sql }) => sql));
+    if (endsAlone) tellIfUnfinished(call, operation, () => mayBeUndone && !isWhole);
     for (let at = 1; at <= last; at++) {
       await connection.written;
       if (operation.ended) break;

@@ -16,12 +16,12 @@ import { isOdd, noteLoss, noteOddResponse, noteSuccess } from "../session/odd-se
 import type { Session } from "../session/session.ts";
 import type { BoundStatement } from "../session/statements.ts";
 import { commit, type Front } from "../session/transaction-block.ts";
-import { leavesOutcomeOpen, PgzError, rolledBack, undecodable } from "../util/errors.ts";
+import { leavesOutcomeOpen, rolledBack, type PgzError } from "../util/errors.ts";
 import { encodeParameters } from "../values/parameters.ts";
 import { joined } from "../util/bytes.ts";
 import { ROWS_COLUMNS, ROWS_FORMAT, ROWS_NONE, type Column } from "../wasm/boundary.ts";
 import { mayBeOutdated, mayBeUnsupported, OutdatedAttempt } from "./attempts.ts";
-import { tellIfUnfinished, unreadItem, type BatchItem, type BatchPlan, type Settled } from "./batch-run.ts";
+import { tellIfUnfinished, unread, type BatchItem, type BatchPlan, type Settled } from "./batch-run.ts";
 import { FirstExecution } from "./first-execution.ts";
 import type { Query } from "./sql.ts";
 
@@ -97,15 +97,16 @@ function outputOf<Row>({ form, mode }: BatchPlan, catalog: ParserNames): Output<
 
 /** The same sink, whose errors name the item. */
 function ofItem(at: number, { columns, rows }: RowSink): RowSink {
-  const naming = (work: () => void) => {
-    try {
-      work();
-    } catch (cause) {
-      const error = cause instanceof PgzError ? cause : undecodable(cause);
-      throw Object.assign(error, { batch: unreadItem(at) });
-    }
-  };
-  return { columns: (given) => naming(() => columns?.(given)), rows: (view) => naming(() => rows(view)) };
+  const naming =
+    <Given>(take: ((given: Given) => void) | undefined) =>
+    (given: Given) => {
+      try {
+        take?.(given);
+      } catch (cause) {
+        throw unread(cause, at);
+      }
+    };
+  return { columns: naming(columns), rows: naming(rows) };
 }
 
 export class FirstBatch<Row> {

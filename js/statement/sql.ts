@@ -304,10 +304,7 @@ function insteadOf(name: string): string {
 export function plainText(input: QueryInput): string {
   const { text, values } = toQuery(input);
   if (values.length)
-    throw new UsageError(
-      "INVALID_QUERY",
-      "COPY takes no parameters: write them into the text, or use rows() for a query.",
-    );
+    throw new UsageError("INVALID_QUERY", "COPY takes no parameters: use rows() for a query that has some.");
   return text;
 }
 

@@ -47,7 +47,7 @@ export function adviceFor(
     return 'A dot is part of a quoted name: for a table of a schema write sql.identifier("schema", "table").';
   if (code === "42P18") return "Say the parameter's type, as in $1::text.";
   if (code === "22P02" && message.startsWith("malformed array literal") && values.some(isScalar))
-    return "An array parameter takes an array: = any(${[1, 2]}), also for one value.";
+    return "This parameter takes an array.";
   if (code === "22P02" && /\bjsonb?\b/.test(message) && values.some((value) => typeof value === "string"))
     return "A string is sent as JSON text: sql.json(value) sends it as a JSON string.";
   if (code !== "42601" && code !== "42703") return undefined;

@@ -211,9 +211,7 @@ function named({ name = () => `Parameter $${index + 1}`, index, type }: Where): 
 export function wrong(where: Where, value: unknown, advice: string, facts?: Facts): never {
   const isList = Array.isArray(value) && !where.name && !(where.type in elements);
   const list = isList ? `; for a list write = any($${where.index + 1}), or sql.in(list)` : "";
-  const isSet = value instanceof Set && where.type in elements;
-  const own = value === undefined ? "pass null for NULL" : isThenable(value) ? "await it first" : undefined;
-  const what = own ?? (isSet ? "pass an array, [...set]" : advice + list);
+  const what = value === undefined ? "pass null for NULL" : isThenable(value) ? "await it first" : advice + list;
   return fail(where, "INVALID_PARAMETER", `does not accept a value of type ${tagOf(value)}: ${what}.`, facts);
 }
 

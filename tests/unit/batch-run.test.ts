@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import type { Reached } from "../../js/connection/operation.ts";
 import type { ValueForm } from "../../js/rows/form.ts";
 import type { EncodedBatch } from "../../js/statement/batch-encoding.ts";
-import { BatchRun, type Settled } from "../../js/statement/batch-run.ts";
+import { areUndone, BatchRun, type Settled } from "../../js/statement/batch-run.ts";
 import { fromErrorResponse, type PgzError } from "../../js/util/errors.ts";
 import { NO_LIMITS, ROWS_COLUMNS, ROWS_NDJSON, ROWS_NONE, type Column } from "../../js/wasm/boundary.ts";
 import { batchOf, INT } from "../support/batch.ts";
@@ -23,6 +23,7 @@ interface Settings {
   readonly form?: number;
   readonly atomic?: boolean;
   readonly unique?: boolean;
+  readonly texts?: readonly string[];
   /** The user's parser of integers. */
   readonly parse?: (value: unknown) => unknown;
   /** The number of each item's statement, and the places of the items in the batch. */
@@ -31,8 +32,17 @@ interface Settings {
 }
 
 function newRun(settings: Settings = {}) {
-  const { form = ROWS_COLUMNS, atomic = false, unique = false, parse, numbers = [0, 0, 0], order } = settings;
-  const encoded = { numbers, order: order ?? numbers.map((_, at) => at) } as unknown as EncodedBatch;
+  const {
+    form = ROWS_COLUMNS,
+    atomic = false,
+    unique = false,
+    parse,
+    numbers = [0, 0, 0],
+    order,
+    texts = [],
+  } = settings;
+  const statements = texts.map((sql) => ({ sql }));
+  const encoded = { numbers, order: order ?? numbers.map((_, at) => at), statements } as unknown as EncodedBatch;
   const policy = {
     int8: "string",
     numeric: "string",
@@ -211,6 +221,28 @@ test("a parser that throws rejects the isolated item whose row it refused, and e
   expect(() => atomic.rows(1, 2)).toThrow(
     expect.objectContaining({ batch: { index: 1, rolledBack: [], skipped: [] } }),
   );
+});
+
+test("a batch with a BEGIN of its own says of no item that it is committed", () => {
+  const { columns, ended, settled } = newRun({ unique: true, numbers: [0], texts: ["begin", "select"] });
+  columns("a", "a");
+  ended("SELECT", 0);
+  const [{ reason }] = settled() as [PromiseRejectedResult];
+  expect([(reason as PgzError).code, (reason as PgzError).transaction]).toEqual(["DUPLICATE_COLUMN", undefined]);
+});
+
+test("a batch that is not sent in full is undone unless a statement of it may commit", () => {
+  const harmless = ["insert into t values (1)", "/* c */ select 1", "merge into t using u", "update t set a = 1"];
+  expect(areUndone(harmless)).toBe(true);
+  for (const text of [
+    "commit",
+    "call p()",
+    "do $$ $$",
+    "vacuum",
+    "create index concurrently",
+    "prepare transaction 'a'",
+  ])
+    expect(areUndone([...harmless, text]), text).toBe(false);
 });
 
 // -- failures --------------------------------------------------------------------------------------------------------

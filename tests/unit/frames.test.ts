@@ -55,7 +55,7 @@ function framesTo(name?: string): string[] {
 const KINDS: [kind: string, call: (db: Database) => Promise<unknown>, out: number, back: number][] = [
   ["query", (db) => db.query("select n"), 14, 9],
   ["exec", (db) => db.exec("select n"), 14, 9],
-  ["json", (db) => db.json("select n"), 15, 9],
+  ["json", (db) => db.json("select n"), 14, 9],
   ["respond", (db) => db.respond("select n"), 17, 9],
 ];
 

@@ -64,6 +64,13 @@ test("the bytes that follow the rows come after them", async () => {
   expect(await new Response(await call.promise).text()).toBe("[1]");
 });
 
+test("an output that comes at the end lets the statement be repeated: its rows are collected", () => {
+  const session = { connection: { core: { stats: {} } } } as unknown as Session;
+  const output: Output = { ...AS_IT_IS, comesAtEnd: true };
+  const { sink } = feed(new Call<Stream>({ timeout: 0 }), session, output, "prompt");
+  expect([sink.delivery, sink.full]).toEqual([undefined, undefined]);
+});
+
 test("a failure before the first row rejects the call, and a later failure errors its stream", async () => {
   const early = fed();
   const error = lost();

@@ -1,12 +1,26 @@
 // The order of calls on one connection: which calls may be pipelined, what each waits for, how it leaves the queue, and
 // when the connection is free again. Calls and the connection are stand-ins, so that the test controls each step.
-import { expect, test } from "vitest";
+import { expect, test, vi } from "vitest";
+import { QueuedCall } from "../../js/api/turn-queue.ts";
 import type { Call } from "../../js/session/call.ts";
 import type { Session } from "../../js/session/session.ts";
 import { PIECE } from "../../js/util/limits.ts";
 import { gate } from "../support/memory-pool.ts";
 import { isPending, quiet } from "../support/memory-session.ts";
 import { TurnQueueWorld } from "../support/turn-queue-world.ts";
+
+test("a call that still runs does not keep the call before it, with its result", () => {
+  const forgets = vi.spyOn(QueuedCall.prototype, "forgetBefore");
+  const world = new TurnQueueWorld(2);
+  const a = world.call("a");
+  a.says();
+  const b = world.call("b");
+  a.over();
+  expect(forgets).toHaveBeenCalledTimes(1);
+  b.over();
+  expect(forgets).toHaveBeenCalledTimes(1);
+  forgets.mockRestore();
+});
 
 test("a call on a free connection begins at once, and the queue is empty when it is over", async () => {
   const world = new TurnQueueWorld(5);

@@ -111,9 +111,7 @@ export const usage: Cases = {
     ])
       t.assert.equal((await t.assert.rejects(client.query(text, ["a"]))).advice, undefined);
     const one = await t.assert.code(client.query("select 1 = any($1::int4[])", ["1"]), "22P02");
-    t.assert.match(String(one.advice), /^An array parameter takes an array/);
-    const set = await t.assert.code(client.query("select 1 = any($1::int4[])", [new Set([1])]), "INVALID_PARAMETER");
-    t.assert.match(set.message, /pass an array, \[\.\.\.set\]/);
+    t.assert.match(String(one.advice), /^This parameter takes an array/);
     const json = await t.assert.code(client.query("select $1::jsonb", ["hello"]), "22P02");
     t.assert.match(String(json.advice), /sql\.json\(value\)/);
     const promise = await t.assert.rejects(client.query("select $1::jsonb", [Promise.resolve(1)]));

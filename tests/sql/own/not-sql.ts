@@ -14,7 +14,7 @@ export const NOT_SQL: ReadonlySet<string> = new Set([
   "COPY cannot have parameters: write the values into the query, or use rows.",
   "COPY data cannot be returned as rows: use copyFrom or copyTo.",
   "COPY needs a transaction in a scope: scope.transaction((tx) => tx.copyFrom(…)).",
-  "COPY takes no parameters: write them into the text, or use rows() for a query.",
+  "COPY takes no parameters: use rows() for a query that has some.",
   "COPY takes texts and bytes",
   "COPY with data cannot be part of a batch: use copyFrom or copyTo.",
   "COPY …",

@@ -120,13 +120,13 @@ export abstract class CallRunner {
     return this.queue(subject, options, body, use, "user");
   }
 
-  /** As `run`, but never refused. `owner`: whether the user awaits the promise itself. */
+  /** As `run`, but never refused. `awaitedBy`: who awaits the promise itself, so that its error gets that stack. */
   protected queue<T>(
     subject: CallSubject,
     options: InternalCallOptions,
     body: Body<T>,
     use: WireUse = "alone",
-    owner?: "user",
+    awaitedBy?: "user",
   ): Promise<T> {
     const { config } = this;
     checkOptions(options, CALL_OPTIONS, unknownCallOption);
@@ -136,7 +136,7 @@ export abstract class CallRunner {
     const observation =
       observer && new Observation(observer, subject, config, callOption(config, options, "slowQueryThreshold"));
     const maker = this.#ledger;
-    const isOfUser = owner === "user";
+    const isOfUser = awaitedBy === "user";
     const call = new Call<T>({ timeout, maker, observation, subject, isOfUser, isDebug: Boolean(config.debug) });
     maker.add(call);
     const whenFree = use === "stream" || use === "loop" ? this.#opens(call, use, options.closeWhenDone) : NOTHING;
@@ -153,6 +153,7 @@ export abstract class CallRunner {
     return call.promise;
   }
 
+  /** Called in the context of the call's observation, which the comment may name. */
   #prepare(call: Pick<Call<unknown>, "comment" | "abortOn" | "interrupt">, signals: (AbortSignal | undefined)[]): void {
     call.comment = commentOf(this.config);
     call.abortOn(...signals);

@@ -482,7 +482,6 @@ export abstract class Queries extends CallRunner {
   }
 }
 
-const rowModes = oneOf("object", "array");
 /** Runs a loop's statement: `ended` is called when its result is complete. */
 type LoopBody = (
   call: Call<void>,
@@ -491,6 +490,7 @@ type LoopBody = (
   ending: Ending,
 ) => void;
 
+const rowModes = oneOf("object", "array");
 /** Drops the rows of a statement that is run for its effect. */
 const NO_ROWS: RowSink = { rows: () => {} };
 

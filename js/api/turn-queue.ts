@@ -6,7 +6,8 @@
 //   shared:  ──sent──┐············over      alone:  waits for all before it ──────────over──┐
 //                    └──sent──┐········over                                                 └── next
 //
-// Knows turns, and what is on the wire. Must not know SQL, options, or where the connection comes from.
+// Knows turns, what is on the wire, and when a call that its session could not start may begin again. Must not know
+// SQL, options, or where the connection comes from.
 import { nextAfter, type Place } from "../session/again.ts";
 import type { Call, Ending, Follower } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
@@ -20,9 +21,10 @@ class Turn {
   #isSent = false;
   #whenSent: (() => void)[] | undefined;
   #whenPassed: (() => void)[] | undefined;
-  /** The turn after this one. */
+  /** The call after this turn. */
   #after: Pick<QueuedCall<never>, "forgetBefore"> | undefined;
 
+  /** Notes the call after this turn, which forgets this turn when it is over. */
   isBefore(after: Pick<QueuedCall<never>, "forgetBefore">): void {
     this.#after = after;
   }

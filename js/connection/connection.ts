@@ -183,6 +183,7 @@ export class Connection {
     operation.exposed = this.#cleanups.size > 0;
     this.#inflight.push(operation);
     if (!this.#wantsNotices) this.#askForNotices(owner);
+    // As `command` does, without its two functions: every call passes here.
     try {
       this.#drain(this.core.call(command));
     } catch (cause) {

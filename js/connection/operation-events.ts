@@ -122,8 +122,8 @@ export class OperationEvents {
     const isOwn = operation.carriesEnd || (operation.carriesBegin && operation.statements === 1 && command === "BEGIN");
     const isInside = this.#connection.transactionStatus !== "I" || operation.carriesBegin;
     // Inside a transaction BEGIN changes nothing, and the server only warns.
-    const isIdle = BEGINS.test(command) && isInside && operation.statementsToRollback === undefined;
-    if (CHANGES_BLOCK.test(command) && !isOwn && !isIdle) this.#connection.blockChanges++;
+    const changesNothing = BEGINS.test(command) && isInside && operation.statementsToRollback === undefined;
+    if (CHANGES_BLOCK.test(command) && !isOwn && !changesNothing) this.#connection.blockChanges++;
     if (command === "ROLLBACK" && !isOwn) operation.statementsToRollback ??= operation.statements;
     this.#connection.hears?.(command);
   }

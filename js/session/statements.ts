@@ -120,7 +120,13 @@ export class Statements {
   }
 
   /** Puts an execution on the wire, after a waiting BEGIN and after settings. */
-  execute(call: AnyCall, front: Front, { shape, parameters }: BoundStatement, request: RowRequest, rows: RowSink) {
+  execute(
+    call: AnyCall,
+    front: Front,
+    { shape, parameters }: BoundStatement,
+    request: RowRequest,
+    rows: RowSink,
+  ): Operation {
     const known = this.#tellColumns(shape, rows);
     this.#learned.remember(shape);
     const { preludes } = front;

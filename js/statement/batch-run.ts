@@ -247,10 +247,10 @@ export class BatchRun<Row> {
       const from = to;
       to += this.#outputs[at]!;
       const statement = numbers[at]!;
-      let unread = this.#unreadable.get(statement);
-      for (; next && next.at < to; next = undecoded.next().value) unread ??= next.error;
+      let reason = this.#unreadable.get(statement);
+      for (; next && next.at < to; next = undecoded.next().value) reason ??= next.error;
       if (end instanceof PgzError) settled[order[at]!] = { status: "rejected", reason: end };
-      else if (unread) settled[order[at]!] = { status: "rejected", reason: this.#hasRun(unread, place) };
+      else if (reason) settled[order[at]!] = { status: "rejected", reason: this.#hasRun(reason, place) };
       else {
         const value = this.#item(end, this.#fields[statement] ?? [], { rows, bytes, from, to });
         settled[order[at]!] = { status: "fulfilled", value };

@@ -273,6 +273,17 @@ export const retries: Cases = {
     await t.assert.code(client.exec(`/* a comment */ call ${schema}.never()`), "40001");
     await t.assert.code(client.exec(`do $$ begin call ${schema}.never(); end $$`), "40001");
     t.assert.equal(await tries(), 13);
+    // Rows have come from the server, but a document of standard TOON is passed on only at its end.
+    const late = sql`select g as n, case when g = 20000 then ${sql.unsafe(`${schema}.twice`)}(${"40001"}) end as v
+      from generate_series(1, 20000) g`;
+    await again(3);
+    t.assert.match(
+      await text(await client.stream(late, { format: "toon", toon: "standard" })),
+      /^\[20000\][^]*20000,7$/,
+    );
+    t.assert.equal(await tries(), 6);
+    await again(3);
+    await t.assert.rejects(client.stream(late).then(text), { code: "40001", committed: true });
     await again(3);
     await t.assert.rejects(plain.query(call("40001")), { code: "40001", retryable: true });
     t.assert.equal(await tries(), 4);

@@ -53,7 +53,7 @@ export const rows: Cases = {
         await t.assert.rows(client.query("select 1 as a"), [{ a: 1 }]);
       }
     const late = client.rows<Id>(ids(100_000), [], { timeout: 200 })[Symbol.asyncIterator]();
-    await late.next();
+    await late.next().catch(() => {}); // on a slow machine it has failed already
     await until(async () => (await codeOf(client.query("select 1"))) === "no error");
     const inside = client.transaction(async (tx) => {
       for await (const { id } of tx.rows<Id>(ids(2))) await tx.query(`select ${id}`);

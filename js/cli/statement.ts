@@ -25,11 +25,10 @@ function isReading(reader: SqlReader): boolean {
   return true;
 }
 
-/** Codes of usage errors whose statement has run, in part or to its end. */
-const HAS_RUN = /^(?:DUPLICATE_COLUMN|RECORD_NEEDS_DESCRIBE|TYPES_NEED_DESCRIBE)$/;
-
 /** Whether the error makes it certain that the statement has changed nothing. */
 export function isWithoutEffect(error: unknown): boolean {
   if (error instanceof Misuse || error instanceof PostgresError || isRefusal(error)) return true;
-  return error instanceof PgzError && (error.hasNoEffect || (error instanceof UsageError && !HAS_RUN.test(error.code)));
+  // With this usage error the statement has run, in part or to its end.
+  const hasRun = (code: string) => code === "DUPLICATE_COLUMN";
+  return error instanceof PgzError && (error.hasNoEffect || (error instanceof UsageError && !hasRun(error.code)));
 }

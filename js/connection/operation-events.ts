@@ -9,18 +9,7 @@ import type { RowDelivery } from "./row-delivery.ts";
 
 /** Events that belong to the operation in front. */
 type OperationEvent = EventOf<
-  | "shape"
-  | "tooManyHeld"
-  | "odd"
-  | "columns"
-  | "complete"
-  | "suspended"
-  | "items"
-  | "switch"
-  | "unreadable"
-  | "limit"
-  | "copy"
-  | "shapeChanged"
+  "shape" | "columns" | "complete" | "suspended" | "items" | "switch" | "unreadable" | "limit" | "copy" | "shapeChanged"
 >;
 
 /** The part of the connection that this file needs. */
@@ -54,10 +43,6 @@ export class OperationEvents {
       case "shape":
         freeze(event.columns);
         return on?.shape?.(event);
-      case "tooManyHeld":
-        return on?.tooManyHeld?.();
-      case "odd":
-        return on?.odd?.();
       case "columns":
         return this.#columns(operation, event);
       case "complete":

@@ -35,10 +35,6 @@ export interface Handlers {
   shape?(event: EventOf<"shape">): void;
   /** The columns of a result. The row sink gets them next. */
   columns?(event: EventOf<"columns">): void;
-  /** A first run held too many rows. They are dropped, and so are its later rows. */
-  tooManyHeld?(): void;
-  /** The server's response to a first run, before that of the statement, was not one that PostgreSQL gives. */
-  odd?(): void;
   /** A text value in a first run's rows is not valid for its type. The rows are dropped, and the run continues. */
   unreadable?(event: EventOf<"unreadable">): void;
   /** The columns are not those that were learned. The operation fails for this reason. */
@@ -65,7 +61,7 @@ export interface Reached {
    * The part in front of the statement that failed. The server has then skipped the statement, so nothing of it has
    * run. `undefined`: the statement itself failed. If a prelude failed, describing the statement would not help.
    */
-  readonly failedPart: "prelude" | "close" | "check" | undefined;
+  readonly failedPart: "prelude" | "check" | undefined;
 }
 
 /** Why the operation delivers less than was asked for: the first thing that went wrong. */

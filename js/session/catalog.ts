@@ -68,14 +68,15 @@ export class Catalog {
   readonly #parsers = new WeakMap<Parsers, ParsersByOid>();
 
   /**
-   * Returns the question for the server that must be asked before these columns can be read in binary; `undefined`:
-   * none.
+   * Returns the question for the server that must be asked before these columns of a new statement can be read in
+   * binary; `undefined`: none. A composite is asked for again: it may have other attributes than when it was learned.
    */
   question(columns: readonly Typed[]): string | undefined {
     const own = columns.map(({ typeOid }) => typeOid).filter((oid) => oid >= FIRST_OF_A_DATABASE);
     const all = columns.some(isRecord);
     if (!all && !own.length) return undefined;
-    const asked = [...own, ...(all ? this.#met : [])].filter((oid) => !this.#types.has(oid));
+    const mayBeOld = (oid: number) => !this.#types.has(oid) || this.#hasComposite(oid);
+    const asked = [...own, ...(all ? this.#met : [])].filter(mayBeOld);
     return asked.length || (all && !this.#complete) ? typesSql(asked, all) : undefined;
   }
 
@@ -104,12 +105,6 @@ export class Catalog {
   #learn(oid: number, found: Definition | undefined): void {
     const known = this.#types.get(oid);
     if (!known || JSON.stringify(known) !== JSON.stringify(found)) this.#types.set(oid, found);
-  }
-
-  /** Returns the question about these columns, even if their types are cached; `undefined`: there is nothing to ask. */
-  questionAnew(columns: readonly Typed[]): string | undefined {
-    const own = columns.map(({ typeOid }) => typeOid).filter((oid) => oid >= FIRST_OF_A_DATABASE);
-    return own.length ? typesSql(own, false) : undefined;
   }
 
   /** Returns the question that must be asked before these names can be read as types; `undefined`: none. */
@@ -170,8 +165,11 @@ export class Catalog {
    * contains a composite is left out, because a composite's text does not say what it is made of.
    */
   *readable(): Generator<number> {
-    for (const typeOid of [...this.#ofColumns].reverse())
-      if (!this.definitions([{ typeOid }]).some(isComposite)) yield typeOid;
+    for (const typeOid of [...this.#ofColumns].reverse()) if (!this.#hasComposite(typeOid)) yield typeOid;
+  }
+
+  #hasComposite(typeOid: number): boolean {
+    return this.definitions([{ typeOid }]).some(({ code }) => code === TYPE_COMPOSITE);
   }
 
   /** Called when a value held this type and its definition did not fit: everything is forgotten and asked for again. */
@@ -215,11 +213,6 @@ export function namesSql(names: readonly string[]): string {
   const list = JSON.stringify(names).replaceAll("$", "\\u0024");
   return `select pg_catalog.json_object_agg(name, pg_catalog.to_regtype(name)::pg_catalog.oid::bigint)
   from pg_catalog.json_array_elements_text($$${list}$$) as name`;
-}
-
-/** Whether the type is a composite: its attributes may have changed since the catalog was asked. */
-export function isComposite({ code }: Definition): boolean {
-  return code === TYPE_COMPOSITE;
 }
 
 function isRecord({ typeOid }: Typed): boolean {

@@ -10,7 +10,7 @@
 //      ^                                                          │ forget: the name is closed with the next flight
 //      └───────────────────────── forgetShape ────────────────────┘
 import type { Connection } from "../connection/connection.ts";
-import type { Handlers, Operation, Reached, RowSink } from "../connection/operation.ts";
+import type { Handlers, Operation, RowSink } from "../connection/operation.ts";
 import type { Form } from "../rows/form.ts";
 import { PgzError } from "../util/errors.ts";
 import { COLUMNS_KNOWN, ROWS_NONE, type Column, type CoreConnection, type Limits } from "../wasm/boundary.ts";
@@ -19,19 +19,8 @@ import { mayAskAgain } from "./again.ts";
 import type { AnyCall } from "./call.ts";
 import type { Catalog } from "./catalog.ts";
 import { learnTypes } from "./catalog-questions.ts";
-import {
-  checkFailed,
-  checkPassed,
-  describeFirst,
-  firstRunOf,
-  isOfColumns,
-  isOfTypes,
-  isOld,
-  type Check,
-  type FirstRun,
-} from "./first-run.ts";
+import { checkFailed, checkPassed, firstRunOf, noteFailure, type Check, type FirstRun } from "./first-run.ts";
 import { isCitusError, rememberCitus } from "./citus.ts";
-import { asksForText, isOdd, noteLoss, noteOddResponse, noteSuccess } from "./odd-servers.ts";
 import type { SchemaChanges } from "./schema-changes.ts";
 import { encodedStatement, newShapeId, newStatement, shapes, type LearnedShape, type Shape } from "./shapes.ts";
 import type { Learned } from "./learned.ts";
@@ -59,7 +48,7 @@ interface Parts {
   readonly catalog: Catalog;
   readonly learned: Learned;
   readonly changes: SchemaChanges;
-  readonly block: Pick<TransactionBlock, "settings">;
+  readonly block: Front & Pick<TransactionBlock, "prepareRepeat">;
 }
 
 /** A pending Describe of a statement. */
@@ -76,7 +65,7 @@ export class Statements {
   readonly #catalog: Catalog;
   readonly #learned: Learned;
   readonly #changes: SchemaChanges;
-  readonly #block: Pick<TransactionBlock, "settings">;
+  readonly #block: Parts["block"];
   /** Whether settings of the session, or the server, rule out a first run as text. */
   #describesFirst = false;
   /** Handlers for every operation that runs statements. They store what its responses say about them. */
@@ -186,29 +175,27 @@ export class Statements {
 
   // -- first runs -----------------------------------------------------------------------------------------------------
 
-  /**
-   * Returns how the statement may run without a description; `undefined` if it must be described first. `askedTypes`:
-   * types of its columns that the catalog is asked for in front of it.
-   */
+  /** Returns how the statement may run without a description; `undefined` if it must be described first. */
   firstRun(
     text: string,
     values: readonly unknown[],
     { form, policy }: Pick<Form, "form" | "policy">,
-    askedTypes: readonly number[] = [],
   ): FirstRun | undefined {
-    const { config, parameters } = this.#connection;
-    const version = parameters.get("server_version");
-    if (this.#describesFirst || isOld(version) || isOdd(config, "statement")) return undefined;
-    const known = this.#catalog.readable();
-    const columns = form === ROWS_NONE ? undefined : { known, askedTypes, anySize: policy?.parsers !== undefined };
+    if (this.#describesFirst) return undefined;
+    const version = this.#connection.parameters.get("server_version");
+    if (form === ROWS_NONE) return firstRunOf(this.#server, text, values, undefined, version);
+    const columns = { known: this.#catalog.readable(), anySize: policy?.parsers !== undefined };
     return firstRunOf(this.#server, text, values, columns, version);
   }
 
-  /** Notes a failure in front of a first run's statement: of Close, or of the check. */
-  noteFailureInFront(part: Reached["failedPart"], { code, message }: PgzError): void {
-    if (part === "close") this.oddServer();
-    // With 26000 the check's name is gone, so the check has not run. Behind a pooler the check has no name.
-    else if (part === "check" && (code !== NO_SUCH_STATEMENT || this.#connection.isPooled)) this.#checkFailed(message);
+  /** Notes that a first run's check has failed. */
+  noteFailedCheck({ code, message }: PgzError): void {
+    const { isPooled, parameters } = this.#connection;
+    // The check's name is gone, so the check has not run. Behind a pooler the check has no name.
+    if (code === NO_SUCH_STATEMENT && !isPooled) return;
+    if (checkFailed(this.#server, code, message, parameters.get("server_version")) || this.#describesFirst) return;
+    this.#describesFirst = true;
+    noteFailure(this.#server);
   }
 
   /**
@@ -221,33 +208,8 @@ export class Statements {
     return id;
   }
 
-  #checkFailed(message: string): void {
-    if (isOfColumns(message)) this.checkPassed();
-    if (isOfTypes(message) || this.#describesFirst) return;
-    this.#describesFirst = true;
-    checkFailed(this.#server);
-  }
-
   checkPassed(): void {
-    checkPassed(this.#server);
-    noteSuccess(this.#connection.config, "statement");
-  }
-
-  /** Notes that the server's response to a first run was not one that PostgreSQL gives. */
-  oddServer(): void {
-    noteOddResponse(this.#connection.config, "statement");
-  }
-
-  /**
-   * Notes that the connection ended during a first run. `isDescribed`: everything in front of its rows was in order.
-   */
-  firstRunLost(error: unknown, isDescribed: boolean): void {
-    noteLoss(this.#connection.config, "statement", error, isDescribed);
-  }
-
-  /** Notes that the statement must always be described before it runs. */
-  describeFirst(text: string): void {
-    describeFirst(this.#server, text);
+    checkPassed(this.#server, this.#connection.parameters.get("server_version"));
   }
 
   /**
@@ -266,8 +228,17 @@ export class Statements {
     return this.known(text) ?? this.learn(call, text);
   }
 
-  /** Asks the server for the statement's types; `undefined` if the call ended meanwhile. */
-  async learn(call: AnyCall, text: string): Promise<Shape | undefined> {
+  /**
+   * Asks the server for the statement's types; `undefined` if the call ended meanwhile. `described`: what the server
+   * has described a moment ago.
+   */
+  async learn(call: AnyCall, text: string, described?: LearnedShape): Promise<Shape | undefined> {
+    if (described) {
+      const found = await this.#withTypes(call, described);
+      if (!found) return undefined;
+      if (!this.#catalog.isGone(found.columns))
+        return shapes.put(this.#learnedOf, text, found, this.known(text)?.id ?? newShapeId());
+    }
     const [shape] = (await this.#learn(call, [text], false)) ?? [];
     if (shape instanceof PgzError) throw shape;
     return shape;
@@ -312,8 +283,10 @@ export class Statements {
     if (call.finished) return undefined;
     if (isCitusError(operation.error)) {
       rememberCitus(this.#connection.config);
-      return this.#found(call, this.#describe(call, text, named, id), named);
+      await this.#block.prepareRepeat(operation);
+      return call.finished ? undefined : this.#found(call, this.#describe(call, text, named, id), named);
     }
+    if (operation.wasHitByOtherCancel) await this.#block.prepareRepeat(operation);
     if (!operation.wasHitByOtherCancel || !mayAskAgain(this.#connection.transactionStatus))
       return operation.error ?? this.#withTypes(call, answer.shape!);
     await this.#connection.stopping;
@@ -329,14 +302,18 @@ export class Statements {
     const answer: { shape?: LearnedShape } = {};
     // Duplex, because many questions leave at once: their answers may fill the buffers between client and server before
     // all questions have left.
+    const { preludes } = this.#block;
     const command = (handle: CoreConnection) => {
-      putInFront(handle, this.#block.settings);
+      putInFront(handle, preludes);
       return handle.describe(text, named ? id : 0);
     };
-    const operation = call.operate(this.#connection, command, {
-      duplex: true,
-      on: { shape: (event) => void (answer.shape = event) },
-    });
+    // It carries a waiting BEGIN: what it fails with fails the transaction, as every statement's error does.
+    const operation = this.#block.carried(
+      call.operate(this.#connection, command, {
+        duplex: true,
+        on: { shape: (event) => void (answer.shape = event) },
+      }),
+    );
     return { text, id, operation, answer };
   }
 
@@ -353,7 +330,6 @@ export class Statements {
   #withDefinitions(shape: LearnedShape): LearnedShape {
     const { columns } = shape;
     const types = this.#catalog.definitions(columns);
-    if (asksForText(this.#connection.config)) return { ...shape, resultFormats: columns.map(() => 0), types };
     if (!types.length) return shape;
     const resultFormats = this.#connection.core.call((handle) => {
       this.define(handle, types);

@@ -21,10 +21,7 @@ import { withDeadline } from "../util/deadline.ts";
  */
 export class OutdatedAttempt {
   readonly error: unknown;
-  /**
-   * The operation that may have carried a pending BEGIN. Undefined if no such operation was sent: a value could not be
-   * encoded, or the batch was a transaction of its own (first-batch.ts).
-   */
+  /** The operation that may have carried a pending BEGIN. Undefined if none was sent: a value could not be encoded. */
   readonly operation: Operation | undefined;
 
   constructor(error: unknown, operation?: Operation) {

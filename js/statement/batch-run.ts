@@ -36,7 +36,7 @@ export interface BatchPlan {
 }
 
 /** The error of an atomic batch, one of whose items has rows that cannot be read. It says nothing of the others. */
-export function unread(cause: unknown, index: number): PgzError {
+function unread(cause: unknown, index: number): PgzError {
   const batch: BatchFailure = { index, rolledBack: [], skipped: [] };
   return Object.assign(readingError(cause), { batch });
 }
@@ -56,7 +56,7 @@ interface Ended {
 export function tellIfUnfinished(
   call: Pick<Call<unknown>, "attached">,
   last: Operation,
-  isUndone: () => boolean = () => false,
+  isUndone: () => boolean,
 ): void {
   const fail = (error: unknown) => {
     const isOpen = !last.ended || (last.lost && !last.lost.hasNoEffect);

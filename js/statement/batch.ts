@@ -5,8 +5,7 @@
 import type { Operation } from "../connection/operation.ts";
 import { nextAfter } from "../session/again.ts";
 import type { Call } from "../session/call.ts";
-import { learnNames, TypesInFront } from "../session/catalog-questions.ts";
-import { columnTypes } from "../session/first-run.ts";
+import { learnNames } from "../session/catalog-questions.ts";
 import type { Session } from "../session/session.ts";
 import type { Shape } from "../session/shapes.ts";
 import { putInFront } from "../session/transaction-block.ts";
@@ -15,7 +14,6 @@ import { BATCH_CONTINUES, BATCH_ENDS, BATCH_IS_UNDONE, type CoreConnection } fro
 import { mayBeOutdated, OutdatedAttempt, refusesBinary } from "./attempts.ts";
 import { encodeBatch, type EncodedBatch } from "./batch-encoding.ts";
 import { areUndone, BatchRun, tellIfUnfinished, type BatchPlan, type Settled } from "./batch-run.ts";
-import { FirstBatch, firstItems, type FirstItems } from "./first-batch.ts";
 import type { Query } from "./sql.ts";
 
 /** Settles the call with one result per query, in their order. Rejects with the call's error. */
@@ -66,8 +64,6 @@ class Batch<Row> {
     const { atomic, form } = this.#plan;
     const call = this.#call;
     if (!ignoresCache && !(await learnNames(call, connection, catalog, form.policy))) return undefined;
-    const first = ignoresCache ? undefined : this.#firstItems();
-    if (first) return this.#runFirst(first);
     if (!atomic && !(await transaction.begun(call))) return undefined;
     const known = ignoresCache ? new Map<string, Shape>() : this.#known();
     const shapes = await this.#shapes(known);
@@ -85,34 +81,6 @@ class Batch<Row> {
     if (call.finished) return undefined; // a value's toJSON may abort
     if (!encoded.order.length) return this.#settled;
     return this.#execute(encoded, known, ignoresCache);
-  }
-
-  /**
-   * Runs the batch as text. Nothing of it has run if types of its columns must be asked for: then it is sent once more.
-   */
-  async #runFirst(
-    items: FirstItems,
-    typesInFront?: TypesInFront,
-  ): Promise<Settled<Row>[] | undefined | OutdatedAttempt> {
-    const ended = await new FirstBatch(this.#call, this.#session, this.#plan, items, typesInFront).run();
-    const oids =
-      ended instanceof OutdatedAttempt && !typesInFront ? columnTypes((ended.error as PgzError).message) : undefined;
-    if (!oids) return ended;
-    const { connection, catalog } = this.#session;
-    const asking = TypesInFront.ask(this.#call, connection, catalog, oids, this.#plan.form.policy);
-    const types = asking instanceof Promise ? await asking : asking;
-    if (!types || this.#call.finished) return undefined;
-    const again = this.#firstItems(oids);
-    return again ? this.#runFirst(again, types) : ended;
-  }
-
-  /** If a value cannot be encoded, the described batch reports it. */
-  #firstItems(askedTypes?: readonly number[]): FirstItems | undefined {
-    try {
-      return firstItems(this.#session, this.#queries, this.#plan, askedTypes);
-    } catch {
-      return undefined;
-    }
   }
 
   /** The cached shapes of the waiting items' statements. */

@@ -4,7 +4,7 @@
 // how each step of execution-state.ts is done. Must not know why it was decided, or what happens to the rows.
 import type { Operation, RowSink } from "../connection/operation.ts";
 import type { AnyCall, Ending } from "../session/call.ts";
-import { learnNames, TypesInFront } from "../session/catalog-questions.ts";
+import { learnNames } from "../session/catalog-questions.ts";
 import type { FirstRun } from "../session/first-run.ts";
 import type { Session } from "../session/session.ts";
 import { pauseAfter } from "./attempts.ts";
@@ -43,8 +43,6 @@ export class Execution {
   readonly #ending: Ending;
   readonly #state: ExecutionState;
   #operation: Operation | undefined;
-  /** Types that the next first run asks for in front of the statement. */
-  #typesInFront: TypesInFront | undefined;
 
   constructor(call: AnyCall, session: Session, statement: Statement, ending: Ending) {
     this.#call = call;
@@ -114,25 +112,16 @@ export class Execution {
       case "learn names":
         return (await learnNames(call, connection, catalog, policy)) ? () => state.named() : leave;
       case "describe": {
-        const shape = await statements.learn(call, query.text);
-        return shape ? () => state.described(shape) : leave;
+        const shape = await statements.learn(call, query.text, step.learned);
+        // A type that is new here may have been dropped and created again under the same name.
+        const isNamed = shape && (await learnNames(call, connection, catalog, policy));
+        return isNamed ? () => state.described(shape) : leave;
       }
       case "run first":
-        return this.#runFirst(step.run, step.askedTypes);
+        return this.#runFirst(step.run);
       case "begin again":
         await transaction.prepareRepeat(step.failed);
         return () => state.begin();
-      case "ask for types": {
-        await transaction.prepareRepeat(step.failed);
-        if (call.finished) return leave;
-        const asking = TypesInFront.ask(call, connection, catalog, step.oids, policy);
-        this.#typesInFront = asking instanceof Promise ? await asking : asking;
-        if (!this.#typesInFront || call.finished) return leave;
-        const next = state.withTypes(step.oids, step.failed);
-        // Without an await in between, the question and the statement leave in one write, and no response comes between
-        // them.
-        return next.do === "run first" ? this.#runFirst(next.run, next.askedTypes) : () => next;
-      }
       case "wait":
         await connection.stopping;
         return call.finished ? leave : () => state.begin();
@@ -142,14 +131,14 @@ export class Execution {
     }
   }
 
-  async #runFirst(first: FirstRun, askedTypes: readonly number[] | undefined): Promise<() => Step> {
+  async #runFirst(first: FirstRun): Promise<() => Step> {
     const { transaction } = this.#session;
     const { form, newSink } = this.#statement;
     const call = this.#call;
-    const run = new FirstExecution(call, this.#session, first, form, newSink(), this.#typesInFront);
+    const run = new FirstExecution(call, this.#session, first, form, newSink());
     if (!transaction.isWaiting) call.sent(first.text.length + first.parameters.length);
-    const ended = await run.ended();
-    return () => this.#state.ranFirst(run, ended, askedTypes);
+    await run.over();
+    return () => this.#state.ranFirst(run);
   }
 }
 

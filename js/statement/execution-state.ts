@@ -5,7 +5,6 @@
 //           v                 v
 //         known? ─ yes ──────────────────────────────────> execute ──> over: end, or why it failed
 //           ├─ may run at once ──> run first ──> over                       │
-//           │                         └─ types in front ──> run first       │
 //           └─ describe ──> described ──────────────────────^               │
 //           ^                                                               │
 //           └───────── here · after a pause · described <──────────────────┴──> fail
@@ -17,10 +16,10 @@ import type { Failure, Operation } from "../connection/operation.ts";
 import type { Form } from "../rows/form.ts";
 import { nextAfter, type Cause, type Effect, type Next, type Place } from "../session/again.ts";
 import type { AnyCall } from "../session/call.ts";
-import { columnTypes, type FirstRun } from "../session/first-run.ts";
+import type { FirstRun } from "../session/first-run.ts";
 import { isCitusError } from "../session/citus.ts";
 import type { Session } from "../session/session.ts";
-import type { Shape } from "../session/shapes.ts";
+import type { LearnedShape, Shape } from "../session/shapes.ts";
 import type { RowRequest } from "../session/statements.ts";
 import { HAS_NOT_RUN, type PgzError } from "../util/errors.ts";
 import { checkCount, encodeParameters } from "../values/parameters.ts";
@@ -34,13 +33,13 @@ export type ExecutionForm = RowRequest & Pick<Form, "policy">;
 export type Step =
   /** Ask the catalog for types that the form names, then call `begin` again. */
   | { readonly do: "learn names" }
-  /** Ask the server for the statement's shape, then call `described`. */
-  | { readonly do: "describe" }
   /**
-   * Run the statement with its parameters and rows as text, then call `ranFirst`. `askedTypes`: types of its columns
-   * that a question in front of it has just asked for.
+   * Ask the server for the statement's shape, then call `described`. `learned`: what a first run has just described,
+   * where only the catalog may have to be asked.
    */
-  | { readonly do: "run first"; readonly run: FirstRun; readonly askedTypes?: readonly number[] | undefined }
+  | { readonly do: "describe"; readonly learned?: LearnedShape | undefined }
+  /** Run the statement with its parameters and rows as text, then call `ranFirst`. */
+  | { readonly do: "run first"; readonly run: FirstRun }
   /** Send the statement at once, because the next encoded value overwrites `parameters`. Then call `executed`. */
   | { readonly do: "execute"; readonly shape: Shape; readonly parameters: Uint8Array }
   /**
@@ -48,8 +47,6 @@ export type Step =
    * `begin`.
    */
   | { readonly do: "begin again"; readonly failed: Operation | undefined }
-  /** Roll back in the same way, ask the catalog for the types `oids`, then call `withTypes`. */
-  | { readonly do: "ask for types"; readonly failed: Operation; readonly oids: readonly number[] }
   /** Wait until no cancel is in flight on the session, then call `begin`. */
   | { readonly do: "wait" }
   /** Wait for the pause, then call `begin`. */
@@ -63,12 +60,9 @@ export type Step =
 /** What a first run reports at its end (first-execution.ts). */
 export interface FirstEnded {
   readonly operation: Operation;
-  /**
-   * The shape that the server described. Undefined if it described none, and until the catalog has been asked for its
-   * types.
-   */
-  readonly shape: Shape | undefined;
-  /** Whether nothing of it ran, and it may succeed if it is described first. */
+  /** What the server has described, even if the statement then did not run. */
+  readonly learned: LearnedShape | undefined;
+  /** Whether nothing of it ran, and it may succeed if it runs as described. */
   readonly mayBeDescribed: boolean;
 }
 
@@ -105,8 +99,8 @@ export class ExecutionState {
   /** This attempt uses what the server has just described: the cached shape was out of date, or a first run failed. */
   #ignoresCache = false;
   #failedAttempt: FailedAttempt | undefined;
-  /** The shape that the server described during a first run that then failed. */
-  #learned: Shape | undefined;
+  /** What the server described during a first run that then failed. */
+  #learned: LearnedShape | undefined;
   /** How often the statement has been sent again, by cause. */
   readonly #repeats: Partial<Record<Cause, number>> = {};
 
@@ -126,9 +120,10 @@ export class ExecutionState {
     checkCount(values);
     if (!this.#hasNames) return LEARN_NAMES;
     this.#place = transaction.place;
-    const shape = this.#ignoresCache ? this.#learned : statements.known(text);
+    if (this.#ignoresCache) return { do: "describe", learned: this.#learned };
+    const shape = statements.known(text);
     if (shape) return this.#execute(shape, true);
-    const run = !this.#ignoresCache && this.#mayRunFirst() ? statements.firstRun(text, values, this.#form) : undefined;
+    const run = this.#mayRunFirst() ? statements.firstRun(text, values, this.#form) : undefined;
     return run ? { do: "run first", run } : DESCRIBE;
   }
 
@@ -139,14 +134,9 @@ export class ExecutionState {
   }
 
   described(shape: Shape): Step {
+    // The description may have carried BEGIN.
+    this.#place = this.#session.transaction.place;
     return this.#execute(shape, false);
-  }
-
-  /** Called when the catalog has been asked for the types that the first run's check did not know. */
-  withTypes(oids: readonly number[], failed: Operation): Step {
-    const { text, values } = this.#query;
-    const run = this.#session.statements.firstRun(text, values, this.#form, oids);
-    return run ? { do: "run first", run, askedTypes: oids } : this.#describedNext(failed.error, failed);
   }
 
   #execute(shape: Shape, wasKnown: boolean): Step {
@@ -228,27 +218,20 @@ export class ExecutionState {
     return this.#conflictOrFail(operation, error);
   }
 
-  /** `ended`: the operation that had the rows; `undefined` if the call ended meanwhile. */
-  ranFirst(run: FirstEnded, ended: Operation | undefined, askedTypes: readonly number[] | undefined): Step {
-    const { statements } = this.#session;
+  /** Called when the first run is over. */
+  ranFirst(run: FirstEnded): Step {
     const { operation } = run;
     const { outcome } = operation;
     if (this.#call.finished) return LEAVE;
-    if (outcome.is !== "failed") {
-      // Held rows are encoded after the run, by an operation of their own, which may fail.
-      if (ended?.error) return { do: "fail", error: ended.error };
-      return ended ? { do: "end", operation: ended } : LEAVE;
-    }
+    if (outcome.is !== "failed") return { do: "end", operation };
     const { error, failedPart } = outcome;
     if (operation.wasHitByOtherCancel) {
       const step = this.#rolledBack("cancel", operation, error);
       if (step) return step;
     }
     if (!run.mayBeDescribed) return this.#conflictOrFail(operation, error);
-    if (!isCitusError(error)) statements.noteFailureInFront(failedPart, error);
-    const oids = failedPart === "check" && !askedTypes ? columnTypes(error.message) : undefined;
-    if (oids) return { do: "ask for types", failed: operation, oids };
-    this.#learned = run.shape;
+    if (failedPart === "check") this.#session.statements.noteFailedCheck(error);
+    this.#learned = run.learned;
     return this.#describedNext(error, operation);
   }
 

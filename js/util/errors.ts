@@ -31,8 +31,6 @@ export type Code =
   | "HOOK_REFUSED"
   | "COPY_NEEDS_COPY_CALL"
   | "NOT_IN_SCOPE"
-  | "RECORD_NEEDS_DESCRIBE"
-  | "TYPES_NEED_DESCRIBE"
   | "COPY_IN_BATCH"
   | "COPY_SOURCE_FAILED"
   | "LISTEN_BEHIND_POOLER"
@@ -229,9 +227,8 @@ export const MAY_HAVE_RUN = { hasNoEffect: false, retryable: false } as const;
 export const HAS_NOT_RUN = { hasNoEffect: true, retryable: true } as const;
 
 /**
- * An argument or the order of calls is wrong. The statement was not sent, except with `DUPLICATE_COLUMN`,
- * `COPY_NEEDS_COPY_CALL`, `RECORD_NEEDS_DESCRIBE` and `TYPES_NEED_DESCRIBE`, which only the server's response can show.
- * The connection stays usable.
+ * An argument or the order of calls is wrong. The statement was not sent, except with `DUPLICATE_COLUMN` and
+ * `COPY_NEEDS_COPY_CALL`, which only the server's response can show. The connection stays usable.
  */
 export class UsageError extends PgzError {
   static {

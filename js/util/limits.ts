@@ -17,13 +17,7 @@ export const LONGEST_TURN = 5;
 export const MOST_CATALOGS = 100,
   MOST_TYPES = 2_000;
 /**
- * Maximum bytes of rows, plus one row, that a first run holds until the types of its columns are known. A server before
- * PostgreSQL 16 cannot be asked for the types first. Beyond the bound the call fails, so it is many times a page of
- * rows, and ten such calls still fit in an isolate of 128 MB.
- */
-export const MOST_HELD = 4 << 20;
-/**
- * Maximum characters of the list of known types in a first run's check. With the list it grows by at most 150 bytes.
+ * Maximum characters of the list of known types in a first run's check. With the list it grows by less than 100 bytes.
  */
 export const LONGEST_KNOWN_TYPES = 40;
 /**

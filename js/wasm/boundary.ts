@@ -72,7 +72,7 @@ export type JsonEvent =
       kind: "error";
       bound: boolean;
       answered: boolean;
-      part: "prelude" | "close" | "check" | "statement";
+      part: "prelude" | "check" | "statement";
       fields: Fields;
     }
   | { kind: "shapeChanged"; typeOid: number }
@@ -84,8 +84,6 @@ export type JsonEvent =
   | { kind: "md5"; salt: number }
   | { kind: "shape"; parameterTypes: number[]; columns: Column[]; resultFormats: number[] }
   | { kind: "columns"; shape: number; columns: Column[] }
-  | { kind: "tooManyHeld" }
-  | { kind: "odd" }
   | { kind: "suspended" }
   | { kind: "items"; commands: string[]; items: number[] }
   | { kind: "switch"; statement: number }
@@ -173,9 +171,8 @@ export interface CoreConnection {
    */
   execute(shapeId: number, statement: Uint8Array, parameters: Uint8Array, rowForm: number, limits: Limits): number;
   /**
-   * `parameters`: the middle of Bind, as text only. `check`: a statement that has no parameter, or `sql` as its
-   * parameter. `checkShapeId`: the id by which the check is recognised, and prepared at its second use; 0: it is not
-   * kept.
+   * `parameters`: the middle of Bind, as text only. `check`: a statement without parameters. `checkShapeId`: the id by
+   * which the check is recognised, and prepared at its second use; 0: it is not kept.
    */
   first_run(
     shapeId: number,
@@ -183,13 +180,9 @@ export interface CoreConnection {
     parameters: Uint8Array,
     check: string,
     checkShapeId: number,
-    checksTypes: boolean,
     rowForm: number,
     limits: Limits,
   ): number;
-  hold(most: number): void;
-  release(shapeId: number): number;
-  drop_held(shapeId: number): void;
   fetch(): number;
   close_portal(): number;
   /** `copy`: COPY_NONE or the COPY that it may be. */

@@ -19,18 +19,17 @@ use alloc::vec::Vec;
 /// The caller's description of a first run.
 #[derive(Debug, Clone, Copy)]
 pub struct FirstRequest<'a> {
-    /// The caller's number for the statement, used to ask for held rows.
+    /// The caller's number for the statement.
     pub shape: u32,
     /// Text of the statement.
     pub query: &'a str,
     /// The middle of Bind: values as text.
     pub parameters: &'a [u8],
-    /// A guard statement that fails if the text format could mean something else than the binary format.
+    /// A guard statement that fails if the text format could mean something else than the binary format, or if types of
+    /// the columns must be looked up.
     pub check: &'a str,
     /// The caller's number for the check, equal only for equal text. 0: the check is not cached.
     pub check_shape: u32,
-    /// Whether the check has a parameter: the query's text.
-    pub checks_types: bool,
 }
 
 /// Whether a batch ends after these items.
@@ -132,43 +131,12 @@ impl Connection {
             parameters: request.parameters,
             check: request.check.as_bytes(),
             check_shape: request.check_shape,
-            checks_types: request.checks_types,
             preludes: &preludes,
         };
         self.operate(|flight, statements| {
             FirstRun::new(&request, RowSink::new(format, caps), flight, statements)
                 .map(Operation::FirstRun)
         });
-    }
-
-    /// Holds the rows of the first run that has just sent its `shape` event until [`release`](Self::release), as long
-    /// as they have at most `most` bytes.
-    pub fn hold(&mut self, most: usize) {
-        if let Some(Operation::FirstRun(operation)) = self.state.operations.front_mut() {
-            operation.hold(most);
-        }
-    }
-
-    /// Releases the held rows of a finished run, whose types are now described as far as possible. A separate operation
-    /// without a flight writes them.
-    pub fn release(&mut self, shape: u32) {
-        let State {
-            operations,
-            context,
-            ..
-        } = &mut self.state;
-        if let Some(at) = context.held.iter().position(|held| held.shape == shape) {
-            let mut operation = context.held.swap_remove(at);
-            operation.release();
-            operations.push_back(Operation::FirstRun(operation));
-        }
-        // If these rows are next, `receive(0)` writes them.
-        context.events.parked = true;
-    }
-
-    /// Drops the held rows of this first run: the caller no longer wants them.
-    pub fn drop_held(&mut self, shape: u32) {
-        self.state.context.held.retain(|held| held.shape != shape);
     }
 
     /// Runs `sql`, a statement without parameters or rows, in front of the next statement, in the same flight and after
@@ -293,7 +261,6 @@ impl Connection {
         self.state.context.rows.clear();
         if let Some(sink) = self.state.operations.front_mut().map(Operation::sink) {
             sink.discard = true;
-            sink.drop_held();
         }
     }
 

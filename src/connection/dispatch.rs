@@ -119,16 +119,6 @@ impl State {
     /// Reads messages until there are no more, or until an event or many rows park the input.
     pub(super) fn read(&mut self, frames: &mut Frames<'_>) -> Result<(), Failure> {
         while !self.context.events.parked && matches!(self.phase, Phase::Startup | Phase::Ready) {
-            if self.has_released() {
-                self.read_released()?;
-                continue;
-            }
-            if let Some(Operation::FirstRun(operation)) = self.operations.get_mut(0)
-                && operation.sink.holds_too_much()
-            {
-                operation.give_up(&mut self.context.events);
-                break;
-            }
             // Rows that arrive together check this themselves.
             if self.context.rows.byte_count() >= MOST_ROW_BYTES {
                 self.context.events.parked = true;
@@ -181,9 +171,7 @@ impl State {
         match (part.tag, self.operations.front_mut()) {
             (b'D', operation) => {
                 let Some(sink) = operation.and_then(Operation::row_sink) else {
-                    self.row_without_sink()?;
-                    frames.skip();
-                    return Ok(true);
+                    return Err(out_of_place());
                 };
                 caps_bytes = sink.caps_bytes();
                 arriving = sink.arriving(looked_at, rows);
@@ -253,7 +241,7 @@ impl State {
             _ => None,
         };
         let Some(sink) = sink else {
-            return self.row_without_sink();
+            return Err(out_of_place());
         };
         let read = self.context.rows(body, following, sink);
         read.or_else(|failure| self.unreadable(failure))
@@ -276,42 +264,6 @@ impl State {
             }
             _ => Err(failure),
         }
-    }
-
-    /// Handles a row where none is expected. The check of a first run returns no rows, but a server that is not
-    /// PostgreSQL may send some.
-    #[cold]
-    fn row_without_sink(&mut self) -> Result<(), Failure> {
-        match self.operations.front_mut() {
-            Some(Operation::FirstRun(operation)) => operation.drop_row(&mut self.context),
-            _ => Err(out_of_place()),
-        }
-    }
-
-    /// Whether released rows of a first run are next: they need no input.
-    pub(super) fn has_released(&self) -> bool {
-        matches!(self.operations.front(), Some(Operation::FirstRun(operation)) if operation.is_released())
-    }
-
-    /// Reads the released rows as if they arrived now.
-    #[cold]
-    fn read_released(&mut self) -> Result<(), Failure> {
-        let Some(Operation::FirstRun(operation)) = self.operations.front_mut() else {
-            return Ok(());
-        };
-        let (rows, written) = operation.take_waiting(&mut self.context);
-        if operation.is_released() {
-            return Ok(());
-        }
-        let mut frames = Frames::of(rows.get(written..).unwrap_or_default());
-        self.read(&mut frames)?;
-        let rest = frames.unread();
-        if let Some(Operation::FirstRun(operation)) = self.operations.front_mut()
-            && operation.wrote(rows, rest, &mut self.context)
-        {
-            self.operations.pop_front();
-        }
-        Ok(())
     }
 
     /// Whether COPY TO STDOUT is sending its data.
@@ -393,10 +345,8 @@ impl State {
             self.phase = Phase::Ready;
             self.startup.forget();
             self.release_pending();
-        } else if let Some(Operation::FirstRun(operation)) = self.operations.pop_front()
-            && operation.sink.holds()
-        {
-            self.context.held.push(operation);
+        } else {
+            self.operations.pop_front();
         }
     }
 }

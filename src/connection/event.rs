@@ -55,10 +55,6 @@ pub(super) enum Event<'a> {
         shape: u32,
         columns: RowDescription<'a>,
     },
-    /// The rows that are held until their types are known have become too many, and are dropped.
-    TooManyHeld,
-    /// In front of the statement, a first run was answered as no PostgreSQL answers it.
-    Odd,
     /// PortalSuspended: there may be more rows.
     Suspended,
     /// The outcomes of items of a batch, in order; outcomes.rs describes the format.
@@ -111,8 +107,6 @@ pub(super) enum Part {
     Prelude,
     /// The check in front of a first run's statement.
     Check,
-    /// The Close at the start of a first run.
-    Close,
     Statement,
 }
 
@@ -267,8 +261,6 @@ pub(super) struct Events {
     pub answered: bool,
     /// Bits of [`ended`]. They report what came after the waiting events.
     ended: u32,
-    /// The bit of the last ReadyForQuery.
-    last_ready: u32,
     command: Command,
 }
 
@@ -359,18 +351,12 @@ impl Events {
 
     /// Reports ReadyForQuery.
     pub fn ready(&mut self, status: TransactionStatus) {
-        self.last_ready = match status {
+        self.parked = true;
+        self.ended |= match status {
             TransactionStatus::Idle => ended::READY_IDLE,
             TransactionStatus::InTransaction => ended::READY_IN_TRANSACTION,
             TransactionStatus::Failed => ended::READY_FAILED,
         };
-        self.ready_again();
-    }
-
-    /// Reports the end of an operation for which the server sends nothing.
-    pub fn ready_again(&mut self) {
-        self.parked = true;
-        self.ended |= self.last_ready;
     }
 
     /// Called when the caller has seen what has ended and wants more.

@@ -10,10 +10,9 @@ use super::caps::{Caps, over};
 use super::incomplete_row::{Crossed, IncompleteRow, LONG_ROW};
 use crate::encode::columns::{Blocks, Mark};
 use crate::encode::{Output, Plan, RowError, RowForm};
-use crate::protocol::frame::{Bodies, Frame, Frames, Part};
+use crate::protocol::frame::{Bodies, Frames, Part};
 use crate::types::output::Target;
 use alloc::rc::Rc;
-use alloc::vec::Vec;
 
 /// Number of waiting row bytes at which reading stops: a numeric of ten bytes may become a text of 131,072, so one
 /// chunk could fill the memory.
@@ -97,16 +96,6 @@ pub enum Arriving {
     Refused(Limit),
 }
 
-/// Rows in the form in which they arrived.
-#[derive(Debug, Default)]
-struct Held {
-    /// Whole DataRow messages.
-    messages: Vec<u8>,
-    row_count: u64,
-    /// Maximum number of bytes of `messages`.
-    most: usize,
-}
-
 /// The destination of one operation's rows.
 #[derive(Debug, Default)]
 pub struct RowSink {
@@ -122,8 +111,6 @@ pub struct RowSink {
     pub is_copied: bool,
     /// A value whose text cannot be parsed becomes a string of that text.
     pub keeps_unread: bool,
-    /// Rows that are kept until it is known how to read them.
-    held: Option<Held>,
     caps: Caps,
     row_count: u64,
     byte_count: u64,
@@ -151,36 +138,6 @@ impl RowSink {
     /// Whether a row may be refused for its bytes before it is complete.
     pub fn caps_bytes(&self) -> bool {
         self.caps.bytes != 0 || self.caps.field_bytes != 0
-    }
-
-    /// Keeps later rows as they arrive, as long as they have at most `most` bytes.
-    pub fn hold(&mut self, most: usize) {
-        self.held = Some(Held {
-            most,
-            ..Held::default()
-        });
-    }
-
-    /// Whether rows are kept as they arrive.
-    pub fn holds(&self) -> bool {
-        self.held.is_some()
-    }
-
-    /// Whether the kept rows have more bytes than allowed.
-    pub fn holds_too_much(&self) -> bool {
-        self.held
-            .as_ref()
-            .is_some_and(|held| held.messages.len() > held.most)
-    }
-
-    /// Takes the kept rows. Later rows are written as usual.
-    pub fn take_held(&mut self) -> Vec<u8> {
-        self.held.take().unwrap_or_default().messages
-    }
-
-    /// Drops the kept rows, and stops keeping later ones.
-    pub fn drop_held(&mut self) {
-        self.held = None;
     }
 
     /// Maximum number of rows per Execute; 0: all rows.
@@ -213,9 +170,6 @@ impl RowSink {
     ) -> Taken {
         if self.discard {
             return Ok(None);
-        }
-        if self.holds() {
-            return Ok(self.keep(body, rows));
         }
         let before = self.row_count;
         let row_count = before.saturating_add(1);
@@ -309,28 +263,6 @@ impl RowSink {
         (count, written, encoded)
     }
 
-    /// Keeps a row that cannot be written yet; the row is counted when it is written. The first row beyond the cap is
-    /// kept too if the output must say that it was truncated.
-    #[cold]
-    fn keep(&mut self, body: &[u8], rows: &mut Rows) -> Option<Limit> {
-        let Caps {
-            rows: most,
-            truncate,
-            ..
-        } = self.caps;
-        let held = self.held.as_mut()?;
-        let row_count = held.row_count.saturating_add(1);
-        if over(row_count, most) && !truncate {
-            self.held = None;
-            return Some(self.too_many(row_count, rows));
-        }
-        if !over(held.row_count, most) {
-            held.row_count = row_count;
-            Frame { tag: b'D', body }.append_to(&mut held.messages);
-        }
-        None
-    }
-
     fn without_plan<'a>(
         &mut self,
         body: &'a [u8],
@@ -389,7 +321,6 @@ impl RowSink {
             }
             Some(_) => None,
             None if self.takes_raw() => self.examine_raw(part.length),
-            None if self.holds() => None,
             None => {
                 self.row_count = row_count;
                 return Arriving::Unwanted;

@@ -118,8 +118,6 @@ struct Context {
     rows: Rows,
     /// The sink of the last suspended portal, for its further rows.
     suspended: RowSink,
-    /// First runs that are finished except for the rows they hold.
-    held: Vec<FirstRun>,
     /// Body of the RowDescription of the last describe; empty if there is none.
     described: Vec<u8>,
 }
@@ -213,7 +211,6 @@ impl Connection {
                     cancel_request: Vec::new(),
                     rows: Rows::default(),
                     suspended: RowSink::default(),
-                    held: Vec::new(),
                     described: Vec::new(),
                 },
             },
@@ -346,7 +343,7 @@ impl Connection {
             | bit(state.context.rows.byte_count() > 0, status::ROWS)
             | bit(!events.is_empty(), status::EVENT)
             | bit(
-                events.parked && !closed && (self.deframer.unread() > 0 || state.has_released()),
+                events.parked && !closed && self.deframer.unread() > 0,
                 status::MORE,
             )
             | bit(state.busy(), status::BUSY)

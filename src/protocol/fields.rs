@@ -63,12 +63,8 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// The body as it arrived.
-    pub(crate) const fn body(&self) -> &'a [u8] {
-        self.body
-    }
-
     /// Whether the server ends the session with this error.
+    #[cfg(feature = "replication")]
     pub(crate) fn are_fatal(&self) -> bool {
         let severity = self.get(b'V').or_else(|| self.get(b'S'));
         matches!(severity, Some(b"FATAL" | b"PANIC"))

@@ -43,16 +43,6 @@ pub struct Frame<'a> {
     pub body: &'a [u8],
 }
 
-impl Frame<'_> {
-    /// Appends the whole message as it arrived. The cast is exact, because the length was read from an int32.
-    pub fn append_to(self, buffer: &mut Vec<u8>) {
-        let length = self.body.len().saturating_add(4) as u32;
-        buffer.push(self.tag);
-        buffer.extend_from_slice(&length.to_be_bytes());
-        buffer.extend_from_slice(self.body);
-    }
-}
-
 /// A message that is incomplete, or longer than the limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part<'a> {
@@ -179,15 +169,6 @@ pub struct Frames<'a> {
 }
 
 impl<'a> Frames<'a> {
-    /// Whole messages that were kept.
-    pub fn of(messages: &'a [u8]) -> Self {
-        Frames {
-            rest: messages,
-            limit: usize::MAX,
-            skip: 0,
-        }
-    }
-
     /// Changes the maximum length of a message's body.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit;

@@ -245,13 +245,13 @@ impl CoreConnection {
         self.inner.status()
     }
 
-    /// Operation: Close, [Close …] Parse, the check ([Parse] Bind, Execute), Describe, Bind, Execute, Sync: the first
+    /// Operation: Close, [Close …] Parse, Describe, the check ([Parse] Bind, Execute), Bind, Execute, Sync: the first
     /// run of a statement that has not been described, with values and rows as text. The first Close removes the
-    /// statement of the previous first run, which has the same name. The `shape` event comes before the rows.
-    /// - `shape`: JavaScript's number for the statement, for `release`.
+    /// statement of the previous first run, which has the same name. The `shape` event comes before the check runs.
+    /// - `shape`: JavaScript's number for the statement.
     /// - `parameters`: as for `execute`, without format codes.
-    /// - `check`: a guard statement that fails if the text format could mean something else than the binary format;
-    ///   nothing has run then. With `checks_types` it has one parameter: the text of `sql`.
+    /// - `check`: a guard statement that fails if the text format could mean something else than the binary format, or
+    ///   if types of the columns must be looked up. Nothing has run then.
     /// - `check_shape`: JavaScript's number for the check, equal only for equal text. The check gets a name at its
     ///   second use; 0: never.
     /// - `row_form`, `limits`: as for `execute`.
@@ -263,7 +263,6 @@ impl CoreConnection {
         parameters: &[u8],
         check: &str,
         check_shape: u32,
-        checks_types: bool,
         row_form: u32,
         limits: &[f64],
     ) -> u32 {
@@ -273,29 +272,10 @@ impl CoreConnection {
             parameters,
             check,
             check_shape,
-            checks_types,
         };
         self.inner
             .first_run(&request, RowForm::from_code(row_form), caps(limits));
         self.inner.status()
-    }
-
-    /// At the `shape` event of a first run: holds its rows in the core until `release`. If they have more than `most`
-    /// bytes, they are dropped, and a `tooManyHeld` event says so.
-    pub fn hold(&mut self, most: usize) {
-        self.inner.hold(most);
-    }
-
-    /// Operation without a flight: writes the held rows of a finished run, whose types are now described as far as
-    /// possible.
-    pub fn release(&mut self, shape: u32) -> u32 {
-        self.inner.release(shape);
-        self.inner.status()
-    }
-
-    /// Drops the rows held for `release`: they are no longer wanted.
-    pub fn drop_held(&mut self, shape: u32) {
-        self.inner.drop_held(shape);
     }
 
     /// Puts Parse, Bind, Execute of `sql`, a statement without parameters or rows, in front of the next `describe`,

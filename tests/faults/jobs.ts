@@ -17,7 +17,7 @@ export interface Target {
  * The work of a session until it is cut.
  *
  * - `described`: every statement is described first; calls together, then a batch.
- * - `text`: first runs, alone and together, one of which has rows that wait for the catalog; then the same, known.
+ * - `text`: first runs, alone and together, one of which needs the catalog first; then the same, known.
  * - `early`: a first run that leaves with the login.
  * - `batch`: an atomic batch of new statements, then of known statements.
  * - `transaction`: BEGIN before a first run, COMMIT after the last statement.
@@ -53,7 +53,6 @@ export const STATEMENTS = {
   rows: "select n, label from scripted_rows where n > $1",
   stream: "select id, body from scripted_stream",
   pairs: "select pair from scripted_pairs",
-  "many pairs": "select pair from scripted_many_pairs",
 };
 export type Statement = keyof typeof STATEMENTS;
 

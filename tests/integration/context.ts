@@ -94,6 +94,8 @@ export interface Registered {
   only?: "plain" | "tls";
   /** Runs plain and under TLS everywhere, because it is about the bytes of a socket. */
   both?: true;
+  /** The first version of PostgreSQL that behaves as the case says. It is not registered for older ones. */
+  since?: number;
   /** Takes more than a second and a half, mostly waiting: `make quick` leaves it out. */
   slow?: true;
 }

@@ -31,6 +31,7 @@ export function registrations(
     [false, ...(server.tls ? [true] : [])].flatMap((tls) =>
       chosen
         .filter(({ ownServer }) => server.own || !ownServer)
+        .filter(({ since = 0 }) => server.major >= since)
         .filter(({ only, both, differs }, index) => {
           if (only !== undefined) return only === (tls ? "tls" : "plain");
           if (at > 0) return !tls;

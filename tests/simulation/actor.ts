@@ -214,9 +214,7 @@ export class Actor {
   #plan(step: Step, task: Task): CallPlan {
     const dice = new Dice(step.seed);
     if (step.kind === "more") return this.#drawn(dice, this.#calls(task));
-    // Without prepared statements each run returns text, and the text of a record does not describe its fields.
-    const isUnreadable = ({ says }: Plan) => this.#session.answersChecks && says.includes("of a record");
-    const fits = (plan: Plan) => plan.kind !== "quiet" && !plan.hasSeveralTurns && !isUnreadable(plan);
+    const fits = (plan: Plan) => plan.kind !== "quiet" && !plan.hasSeveralTurns;
     return step.kind === "transaction" ? transaction(dice, this.#world, fits) : callWhich(fits, dice, this.#world);
   }
 
@@ -327,8 +325,6 @@ export class Actor {
     if (plan.fails) own.add(plan.fails);
     if (step.abort !== undefined) own.add("ABORTED");
     if (step.timeout !== undefined) own.add("QUERY_TIMEOUT");
-    // The rows of such a server are read as text.
-    if (this.#session.answersChecks && name.includes("copyToRows")) own.add("INVALID_QUERY");
     // A pool that has connected once waits for its server and retries. With `earlyQuery` the server may refuse a login
     // after the callback of a transaction has run, or after the caller has received the lease.
     const hasCallback = step.kind === "transaction" || plan.kind === "transaction";

@@ -93,7 +93,6 @@ const QUIRKS: readonly Quirks[] = [
   { ignoresCancels: true },
   { cancelsAfter: 300 },
   { hasNoPreparedStatements: true },
-  { hasNoPreparedStatements: true, answersChecks: true },
 ];
 
 const weather = (dice: Dice): Weather => ({

@@ -156,10 +156,6 @@ export class Session {
     return this.#program.server.quirks?.cancelsAfter !== undefined;
   }
 
-  get answersChecks(): boolean {
-    return this.#program.server.quirks?.answersChecks === true;
-  }
-
   /** Milliseconds since the server last heard something, for each open link of this actor. */
   silencesOf(actor: Actor): number[] {
     const own = this.network.openLinks.filter((link) => this.#owners.get(link) === actor);

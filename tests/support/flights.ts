@@ -9,12 +9,12 @@ import { boundRow, description, executed, firstExecuted } from "./server-message
 import * as wire from "./wire.mjs";
 
 /** The flight of a first run. */
-export const firstFlight = ["Close", "Parse", "Parse", "Bind", "Execute", "Describe", "Bind", "Execute", "Sync"];
+export const firstFlight = ["Close", "Parse", "Describe", "Parse", "Bind", "Execute", "Bind", "Execute", "Sync"];
 /** The flight of a description. */
 export const described = ["Parse", "Describe", "Sync"];
 
 /** The flight from the third first run on: the second has prepared the check. */
-export const laterFlight = ["Close", "Parse", "Bind", "Execute", "Describe", "Bind", "Execute", "Sync"];
+export const laterFlight = ["Close", "Parse", "Describe", "Bind", "Execute", "Bind", "Execute", "Sync"];
 
 /** The flight with BEGIN or a similar statement before it. */
 export const behindPrelude = ["Close", "Parse", "Bind", "Execute", ...firstFlight.slice(1)];

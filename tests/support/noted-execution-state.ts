@@ -6,7 +6,7 @@ import { Operation, type Reached } from "../../js/connection/operation.ts";
 import type { AnyCall } from "../../js/session/call.ts";
 import type { FirstRun } from "../../js/session/first-run.ts";
 import type { Session } from "../../js/session/session.ts";
-import type { Shape } from "../../js/session/shapes.ts";
+import type { LearnedShape, Shape } from "../../js/session/shapes.ts";
 import { ExecutionState, type ExecutionForm, type FirstEnded } from "../../js/statement/execution-state.ts";
 import { fromErrorResponse, type PgzError } from "../../js/util/errors.ts";
 import { NO_LIMITS } from "../../js/wasm/boundary.ts";
@@ -23,7 +23,6 @@ export const newShape = (...parameterTypes: number[]): Shape =>
 
 export const error = (code: string, more: object = {}) =>
   fromErrorResponse({ severity: "ERROR", message: "no", code, ...more });
-export const MISSES = { message: 'invalid input syntax for type integer: "pgz-edge: columns {20001}"' };
 
 /** Returns an operation that has ended: successfully, or with this failure. */
 export function over(failure?: PgzError, reached?: Reached, more: object = {}): Operation {
@@ -60,10 +59,10 @@ export function newState({
     isText: false,
     known: () => statements.shape,
     hasRun: () => hasRun,
-    firstRun: (...given: unknown[]) => (log.push(["firstRun", given[3]]), firstRun),
+    firstRun: () => firstRun,
     forget: ({ id }: Shape) => void log.push(["forget", id]),
     forgetShape: (sql: string) => void log.push(["forgetShape", sql]),
-    noteFailureInFront: (part: unknown, { code }: PgzError) => void log.push(["noteFailureInFront", part, code]),
+    noteFailedCheck: ({ code }: PgzError) => void log.push(["noteFailedCheck", code]),
     refuseBinary: () => !statements.isText && (statements.isText = true),
   };
   const session = { config: { firstRun: "text", ...config }, statements, transaction } as unknown as Session;
@@ -87,9 +86,12 @@ export function runningFirst(given: Given = {}) {
   return world;
 }
 
+/** What a server has described. */
+export const LEARNED = { columns: [] } as unknown as LearnedShape;
+
 /** The result that a first run reports at its end. */
-export const told = (operation: Operation, mayBeDescribed = false, shape?: Shape): FirstEnded => ({
+export const told = (operation: Operation, mayBeDescribed = false, learned?: LearnedShape): FirstEnded => ({
   operation,
   mayBeDescribed,
-  shape,
+  learned,
 });

@@ -57,7 +57,11 @@ export class NotedSession {
   readonly catalog: Catalog;
   readonly told = new Learned();
   readonly changes = { key: "" };
-  readonly block = { settings: [] as string[] };
+  readonly block = {
+    preludes: [] as string[],
+    carried: (operation: Operation) => operation,
+    prepareRepeat: () => Promise.resolve(),
+  };
   /** The types that the core cannot read in binary. */
   readonly textTypes = new Set<number>();
   readonly connection;

@@ -106,8 +106,8 @@ export const boundRow = (n: number): Buffer => Buffer.concat([bound(), row(n)]);
 // -- first runs ------------------------------------------------------------------------------------------------------
 
 /**
- * The answers up to the description, for a statement with these columns. `prelude`: the command tag of the statement
- * before it.
+ * The answers up to the check, which has passed, for a statement with these columns. `prelude`: the command tag of the
+ * statement before it.
  */
 export const checked = (columns = [int4], parameters: number[] = [], prelude?: string): Buffer =>
   answersOf([wire.parseComplete()], columns, parameters, prelude);
@@ -119,14 +119,17 @@ function answersOf(prepared: Buffer[], columns: (typeof int4)[], parameters: num
   return Buffer.concat([
     wire.closeComplete(),
     ...(prelude ? [ran(prelude)] : []),
-    wire.parseComplete(),
+    ...firstDescribed(columns, parameters),
     ...prepared,
     wire.bindComplete(),
     wire.commandComplete("SELECT 0"),
-    wire.parameterDescription(parameters),
-    wire.rowDescription(columns),
   ]);
 }
+
+/** The answers to a first run up to its check, which is prepared or runs next. */
+export const firstDescribed = (columns: Column[] = [int4], parameters: number[] = []): Buffer[] => [
+  ...[wire.parseComplete(), wire.parameterDescription(parameters), wire.rowDescription(columns)],
+];
 
 /** Rows of one column, as text. */
 export const textRows = (...values: (string | null)[]): Buffer =>
@@ -140,14 +143,14 @@ export const firstBegun = (columns = [int4], parameters: number[] = [], prelude?
 export const firstExecuted = (...values: string[]): Buffer =>
   Buffer.concat([firstBegun(), textRows(...values), ended(values.length)]);
 
-/** The answer to an item of a first batch, with one row. */
-export const firstItem = (value: string, prelude = "SAVEPOINT", columns = [int4]): Buffer =>
-  Buffer.concat([firstBegun(columns, [], prelude), textRows(value), ended(1, "T")]);
+/** The answer to a first run behind BEGIN, with one row. */
+export const firstInTransaction = (value: string, columns = [int4]): Buffer =>
+  Buffer.concat([firstBegun(columns, [], "BEGIN"), textRows(value), ended(1, "T")]);
 
-/** A check that fails because the driver must first query the catalog for these column types. */
-export const missesTypes = (oids: readonly number[], status: Status = "I"): Buffer => {
-  const M = `invalid input syntax for type integer: "pgz-edge: columns {${oids.join()}}"`;
-  const before = [wire.parseComplete(), wire.parseComplete(), wire.bindComplete()];
+/** A check that fails for the types of these columns, or of these parameters. */
+export const missesTypes = (columns: Column[], status: Status = "I", parameters: number[] = []): Buffer => {
+  const M = 'invalid input syntax for type integer: "pgz-edge: types"';
+  const before = [...firstDescribed(columns, parameters), wire.parseComplete(), wire.bindComplete()];
   return Buffer.concat([...before, errorAndReady("22P02", status, { M })]);
 };
 

@@ -96,7 +96,6 @@ struct FirstRun {
     parameters: Vec<u8>,
     check: String,
     check_shape: u32,
-    checks_types: bool,
     format: u32,
     limits: Limits,
 }
@@ -175,7 +174,7 @@ fn call<'a>(word: &'a str, tokens: &mut Tokens<'_>) -> Result<(&'a str, Value), 
         "batch_end" => return Ok(("batch_items", json!([[], batch::ENDS]))),
         "batch_undo" => return Ok(("batch_items", json!([[], batch::IS_UNDONE]))),
         "prelude" => json!([text(tokens)?]),
-        "hold" | "release" | "drop_held" | "copy_data" | "forget" => {
+        "copy_data" | "forget" => {
             json!([tokens.number::<u32>()?])
         }
         "request_tls" | "fetch" | "close_portal" | "discard" | "cancel_request" | "terminate"
@@ -249,12 +248,11 @@ fn execute(tokens: &mut Tokens<'_>) -> Result<(u32, Vec<u8>, Vec<u8>, Rows), Str
 
 fn first_run(tokens: &mut Tokens<'_>) -> Result<Value, String> {
     let (shape, sql, check) = (tokens.number::<u32>()?, text(tokens)?, text(tokens)?);
-    let (mut check_shape, mut checks_types) = (0_u32, false);
+    let mut check_shape = 0_u32;
     let mut parameters = Parameters::default();
     let rows = rows_with(tokens, |word, tokens| {
         match word {
             "check_shape" => check_shape = tokens.number()?,
-            "checks_types" => checks_types = true,
             word => return parameters.option(word, tokens),
         }
         Ok(true)
@@ -266,7 +264,6 @@ fn first_run(tokens: &mut Tokens<'_>) -> Result<Value, String> {
         block,
         check,
         check_shape,
-        checks_types,
         rows.format,
         limits
     ]))
@@ -451,13 +448,9 @@ impl Command {
                     parameters: &run.parameters,
                     check: &run.check,
                     check_shape: run.check_shape,
-                    checks_types: run.checks_types,
                 };
                 connection.first_run(&request, RowForm::from_code(run.format), run.limits.caps());
             }
-            "hold" => connection.hold(self.arguments::<(_,)>().0),
-            "release" => connection.release(self.arguments::<(_,)>().0),
-            "drop_held" => connection.drop_held(self.arguments::<(_,)>().0),
             "simple_query" => {
                 let (sql, copy, format, limits): (String, _, _, Limits) = self.arguments();
                 let (copy, form) = (Copy::from_code(copy), RowForm::from_code(format));

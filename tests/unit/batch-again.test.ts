@@ -92,9 +92,9 @@ test("a transaction that began with the failed attempt is rolled back, and begin
   const call = client.transaction((tx) => tx.batch(["select a"]));
   await answer(session, behindBegin, ran("BEGIN"), errorAndReady("26000", "E"));
   await answer(session, ["Query"], completeAndReady("ROLLBACK"));
-  await describedAgain(session);
-  const again = ["Parse", "Bind", "Execute", ...parsed, "Sync"];
-  await answer(session, again, ran("BEGIN"), begun(), row(2), wire.readyForQuery("T"));
+  await answer(session, ["Parse", "Bind", "Execute", ...described], ran("BEGIN"));
+  session.send(description([int4], [], "T"));
+  await answer(session, [...parsed, "Sync"], begun(), row(2), wire.readyForQuery("T"));
   await answer(session, ["Query"], completeAndReady("COMMIT"));
   expect((await call)[0]!.rows).toEqual([{ n: 2 }]);
 });

@@ -36,12 +36,6 @@ export const events = {
   columns: [
     {"kind":"columns","shape":7,"columns":[{"name":"id","tableOid":16384,"columnAttributeNumber":1,"typeOid":23,"typeSize":4,"typeModifier":-1,"formatCode":1},{"name":"name","tableOid":0,"columnAttributeNumber":0,"typeOid":25,"typeSize":-1,"typeModifier":-1,"formatCode":0}]},
   ],
-  tooManyHeld: [
-    {"kind":"tooManyHeld"},
-  ],
-  odd: [
-    {"kind":"odd"},
-  ],
   suspended: [
     {"kind":"suspended"},
   ],

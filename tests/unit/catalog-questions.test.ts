@@ -1,11 +1,11 @@
 // Queries to a server's catalog on a call's connection (js/session/catalog-questions.ts): what is asked when, what a
 // failure means, and how the call proceeds meanwhile.
-import { beforeEach, expect, test, vi } from "vitest";
+import { beforeEach, expect, test } from "vitest";
 import type { Connection } from "../../js/connection/connection.ts";
 import { Operation, type Conversation } from "../../js/connection/operation.ts";
 import type { AnyCall } from "../../js/session/call.ts";
 import { Catalog } from "../../js/session/catalog.ts";
-import { learnNames, learnTypes, learnTypesAnew, TypesInFront } from "../../js/session/catalog-questions.ts";
+import { learnNames, learnTypes } from "../../js/session/catalog-questions.ts";
 import { PgzError, PostgresError, ProtocolError } from "../../js/util/errors.ts";
 import type { Parser, ValuePolicy } from "../../js/values/converters.ts";
 import { COPY_NONE, NO_LIMITS, ROWS_ARRAYS, type Column, type CoreConnection } from "../../js/wasm/boundary.ts";
@@ -13,7 +13,6 @@ import { COPY_NONE, NO_LIMITS, ROWS_ARRAYS, type Column, type CoreConnection } f
 const typed = (...oids: number[]) => oids.map((typeOid) => ({ typeOid })) as unknown as Column[];
 const MOOD = 20_001;
 const mood = [MOOD, "e", "mood", [0], [], ","];
-const pair = [20_003, "c", "pair", [MOOD, 23], ["a", "b"], ","];
 
 /** A catalog query in flight, which the test answers. */
 class Asking {
@@ -90,17 +89,6 @@ test("types are looked up once, in one flight, and built-in types never", async 
   expect(await learning).toBe(true);
   expect(known(MOOD)).toEqual([MOOD]);
   expect(await learn(23, MOOD)).toBe(true);
-  expect(asked).toHaveLength(1);
-});
-
-test("types can be looked up anew even if they are cached", async () => {
-  catalog.learn(typed(MOOD), [mood] as never);
-  const question = catalog.questionAnew(typed(MOOD));
-  const learning = learnTypesAnew(...real(), typed(MOOD));
-  expect(asked.map(({ text }) => text)).toEqual([question]);
-  asked[0]!.answer(answerOf([MOOD, "d", "mood", [25], [], ","]));
-  expect([await learning, catalog.definitions(typed(MOOD))[0]!.of]).toEqual([true, 25]);
-  expect(await learnTypesAnew(...real(), typed(23))).toBe(true);
   expect(asked).toHaveLength(1);
 });
 
@@ -284,62 +272,4 @@ test("a failed look-up of names fails the call, unless the call is over", async 
   asked[2]!.fail(error("42501"));
   call.finished = true;
   expect(await over).toBe(false);
-});
-
-// -- look-ups before statements --------------------------------------------------------------------------------------
-
-const inFront = (policy: ValuePolicy | undefined, ...oids: number[]) => TypesInFront.ask(...real(), oids, policy);
-
-test.each([undefined, { parsers: undefined } as ValuePolicy])(
-  "types before a statement are looked up at once, without a promise, and are known after the answer",
-  async (policy) => {
-    catalog.learn(typed(MOOD, 20_003), [mood, pair] as never);
-    const [before] = catalog.definitions(typed(MOOD));
-    const types = inFront(policy, MOOD) as TypesInFront;
-    expect(types).toBeInstanceOf(TypesInFront);
-    expect(asked.map(({ text }) => text)).toEqual([catalog.questionAnew(typed(MOOD))]);
-    // The type was this before, and may have changed by now.
-    expect(types.include(before!)).toBe(false);
-    asked[0]!.answer(answerOf(mood));
-    expect(types.include(before!)).toBe(true);
-    expect(types.include(catalog.definitions(typed(20_003))[0]!)).toBe(false);
-    await settled();
-  },
-);
-
-test("types before a statement stay unknown if their look-up fails, without an unhandled rejection", async () => {
-  const rejections = vi.fn();
-  process.on("unhandledRejection", rejections);
-  const types = inFront(undefined, MOOD) as TypesInFront;
-  asked[0]!.fail(error("57014"));
-  await settled();
-  process.off("unhandledRejection", rejections);
-  expect(rejections).not.toHaveBeenCalled();
-  expect(types.include({ oid: MOOD, code: 0, of: 25, parts: [], names: [] })).toBe(false);
-});
-
-test("with parsers the names are looked up after the types, which may have changed their meaning", async () => {
-  const policy = policyOf("mood");
-  catalog.learnNames({ mood: 7 });
-  const asking = inFront(policy, MOOD);
-  expect(asking).toBeInstanceOf(Promise);
-  asked[0]!.answer(answerOf(mood));
-  await settled();
-  expect(asked.map(({ text }) => text)[1]).toBe(catalog.nameQuestion(["mood"]));
-  asked[1]!.answer(`[{"mood": ${MOOD}}]`);
-  const types = await asking;
-  expect(types!.include(catalog.definitions(typed(MOOD))[0]!)).toBe(true);
-  expect([...catalog.parsersByOid(policy.parsers!)!.keys()]).toEqual([MOOD]);
-});
-
-test.each([0, 1])("with parsers a call that is over after query %i gets no types", async (last) => {
-  const asking = inFront(policyOf("mood"), MOOD);
-  const answers = [answerOf(mood), `[{"mood": ${MOOD}}]`];
-  for (let at = 0; at <= last; at++) {
-    await settled();
-    asked[at]!.answer(answers[at]!);
-    if (at === last) call.finished = true;
-  }
-  expect(await asking).toBeUndefined();
-  expect(asked).toHaveLength(last + 1);
 });

@@ -1,13 +1,13 @@
 // How the first run of a statement is carried out (js/statement/execute.ts), over sockets in memory: what may be
-// pipelined after it, and the type look-up before its second flight.
+// pipelined after it, and how its statement runs if its check has failed.
 import { beforeEach, expect, test, vi } from "vitest";
 import { Call } from "../../js/session/call.ts";
 import { sql } from "../../js/statement/sql.ts";
 import {
   answer,
+  behindBegin,
   behindPrelude,
   described,
-  firstFlight,
   firstRun,
   nextIsDescribed,
   nextRunsFirst,
@@ -21,6 +21,7 @@ import {
   letIn,
   newClient,
   useMemoryServer,
+  type Session,
 } from "../support/memory-session.ts";
 import {
   completeAndReady,
@@ -29,15 +30,15 @@ import {
   errorAndReady,
   executed,
   firstBegun,
+  firstDescribed,
   firstExecuted,
-  firstItem,
+  firstInTransaction,
   int4,
   missesTypes,
   ran,
   says,
   textRows,
 } from "../support/server-messages.ts";
-import { answerWrite } from "../support/slow-socket.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -50,14 +51,18 @@ const [MOOD, NAMES] = ['[[20001,"e","mood",[0],[]]]', '{"mood":20001}'];
 const PAIR = '[[20002,"c","pair",[23],["a"]]]';
 const types = { mood: (text: string) => text.toUpperCase() };
 
-/** The answer to a first run with one row of this column. */
-const wholeOf = (column: typeof int4, value: string) =>
-  Buffer.concat([firstBegun([column]), textRows(value), ended(1)]);
-
-/** The answers to a first run whose check misses this type. In a transaction: BEGIN has run. */
-const misses = (oid: number, isBegun = false) => [
-  ...[wire.closeComplete(), ...(isBegun ? [ran("BEGIN")] : []), missesTypes([oid], isBegun ? "E" : "I")],
+/** The answers to a first run whose check misses this column's type. In a transaction: BEGIN has run. */
+const misses = (column: typeof int4, isBegun = false) => [
+  ...[wire.closeComplete(), ...(isBegun ? [ran("BEGIN")] : []), missesTypes([column], isBegun ? "E" : "I")],
 ];
+
+/** The answer to an execution with one row of this column, in binary. */
+const executedIn = (column: typeof int4, value: Buffer, status: "I" | "T" = "I") =>
+  Buffer.concat([
+    ...[wire.parseComplete(), wire.bindComplete(), wire.rowDescription([column], [1])],
+    ...[wire.dataRow([value]), ended(1, status)],
+  ]);
+const SAD = Buffer.from("sad");
 
 // -- pipelining ------------------------------------------------------------------------------------------------------
 
@@ -82,72 +87,71 @@ test("no call is sent after a first run with BEGIN, because it could run outside
   await answer(session, behindPrelude);
   const second = session.flight();
   expect(await isPending(second)).toBe(true);
-  session.send(firstItem("1", "BEGIN"));
+  session.send(firstInTransaction("1"));
   expect(await second).toEqual(described);
   session.send(errorAndReady("42P01", "E"));
   await answer(session, ["Query"], completeAndReady("ROLLBACK"));
   expect(await transaction).toMatchObject({ code: "42P01" });
 });
 
-// -- type look-ups before the statement ------------------------------------------------------------------------------
+// -- after a failed check --------------------------------------------------------------------------------------------
 
 test.each([
-  ["types", mood, MOOD, "sad", "sad"],
-  // No further look-up is needed for its rows.
-  ["a composite", pair, PAIR, "(1)", { a: 1 }],
-])(
-  "%s that the check misses are looked up before a second flight, in one write with it",
-  async (_, column, definition, text, value) => {
-    const call = client.query("select m");
-    const session = await firstRun(undefined, ...misses(column.oid));
-    await answerWrite(session, ["Query", ...firstFlight], says(definition), wholeOf(column, text));
+  ["types, once", mood, MOOD, SAD, "sad", false],
+  // It may have other attributes by now.
+  ["a composite, each time", pair, PAIR, Buffer.concat([1, 23, 4, 7].map(wire.int32)), { a: 7 }, true],
+] as const)("what the check misses is looked up, and the statement runs as described: %s", async (...given) => {
+  const [, column, definition, bytes, value, isAgain] = given;
+  let session: Session | undefined;
+  for (const isKnown of [false, true]) {
+    const call = client.query(`select m, ${String(isKnown)}`);
+    session = await firstRun(session, ...misses(column));
+    if (isAgain || !isKnown) await answer(session, ["Query"], says(definition));
+    await answer(session, execution, executedIn(column, bytes));
     expect((await call).rows).toEqual([{ [column.name]: value }]);
-    await nextRunsFirst(session);
-  },
-);
+  }
+  await nextRunsFirst(session!);
+});
 
-test("if the look-up before the run fails, it is repeated after the run, whose rows have waited", async () => {
-  const call = client.query("select c");
-  const session = await firstRun(undefined, ...misses(20_002));
-  await answerWrite(session, ["Query", ...firstFlight], errorAndReady("55P03"), wholeOf(pair, "(1)"));
-  await answer(session, ["Query"], says(PAIR));
-  expect((await call).rows).toEqual([{ c: { a: 1 } }]);
+test("if the look-up fails, the statement does not run", async () => {
+  const call = outcome(client.query("select c"));
+  const session = await firstRun(undefined, ...misses(pair));
+  await answer(session, ["Query"], errorAndReady("55P03"));
+  expect(await call).toMatchObject({ code: "55P03" });
+  await nextRunsFirst(session);
 });
 
 test("a transaction that began with the first run is rolled back and begins again after the look-up", async () => {
   const transaction = client.transaction((tx) => tx.query("select m"));
   const session = await letIn();
-  await answer(session, behindPrelude, ...misses(20_001, true));
-  await answerWrite(session, ["Query"], completeAndReady("ROLLBACK"));
-  await answerWrite(session, ["Query", ...behindPrelude], says(MOOD), firstItem("sad", "BEGIN", [mood]));
+  await answer(session, behindPrelude, ...misses(mood, true));
+  await answer(session, ["Query"], completeAndReady("ROLLBACK"));
+  await answer(session, ["Query"], says(MOOD));
+  await answer(session, behindBegin, ran("BEGIN"), executedIn(mood, SAD, "T"));
   await answer(session, ["Query"], completeAndReady("COMMIT"));
   expect((await transaction).rows).toEqual([{ m: "sad" }]);
 });
 
-test("the names in `types` are looked up after the missing types, and the statement follows both answers", async () => {
+test("the names of parsers in `types` are looked up again after the types, because they may mean others", async () => {
   const call = client.query("select m", { types });
   const session = await letIn();
   await answer(session, ["Query"], says(NAMES));
-  await firstRun(session, ...misses(20_001));
-  await answerWrite(session, ["Query"], says(MOOD));
-  await answerWrite(session, ["Query"], says(NAMES));
-  await firstRun(session, wholeOf(mood, "sad"));
+  await firstRun(session, ...misses(mood));
+  await answer(session, ["Query"], says(MOOD));
+  await answer(session, ["Query"], says(NAMES));
+  await answer(session, execution, executedIn(mood, SAD));
   expect((await call).rows).toEqual([{ m: "SAD" }]);
 });
 
-test("if first runs were given up meanwhile, the statement is described after the type look-up", async () => {
+test("after a check that fails for settings, statements of the session are described", async () => {
   const calls = [client.query("select m"), client.query("select n")];
   const session = await firstRun();
-  const checks = [wire.closeComplete(), wire.parseComplete(), wire.parseComplete(), wire.bindComplete()];
+  const checks = [wire.closeComplete(), ...firstDescribed(), wire.parseComplete(), wire.bindComplete()];
   const settings = errorAndReady("22P02", "I", { M: 'invalid input syntax for type integer: "pgz-edge: settings"' });
-  await firstRun(session, ...misses(20_001), ...checks, settings);
-  const answers = new Map([
-    ["Query", says(MOOD)],
-    [described.join(), description()],
-    [execution.join(), executed(5)],
-  ]);
-  for (const _ of "12345") session.send(answers.get((await session.flight()).join())!);
+  await firstRun(session, ...checks, settings, ...checks, settings);
+  for (const _ of calls) await answer(session, execution, executed(5));
   expect((await Promise.all(calls)).map((result) => result.rows)).toEqual([[{ n: 5 }], [{ n: 5 }]]);
+  await nextIsDescribed(session);
 });
 
 // -- calls that end during a look-up ---------------------------------------------------------------------------------
@@ -157,7 +161,7 @@ test("a call that ends during the type look-up is over, and its statement does n
   const call = outcome(client.query("select m", { types, signal: abort.signal }));
   const session = await letIn();
   await answer(session, ["Query"], says(NAMES));
-  await firstRun(session, ...misses(20_001));
+  await firstRun(session, ...misses(mood));
   await answer(session, ["Query"]);
   abort.abort();
   expect(await call).toMatchObject({ code: "ABORTED" });
@@ -170,7 +174,7 @@ test("a call that ends while its transaction is rolled back looks nothing up", a
   const abort = new AbortController();
   const transaction = outcome(client.transaction((tx) => tx.query("select m", { signal: abort.signal })));
   const session = await letIn();
-  await answer(session, behindPrelude, ...misses(20_001, true));
+  await answer(session, behindPrelude, ...misses(mood, true));
   await answer(session, ["Query"]);
   abort.abort();
   session.send(completeAndReady("ROLLBACK"));

@@ -91,7 +91,7 @@ class World {
         firstRun: () => (this.#beginning.knows === "nothing" ? { text: this.#beginning.text } : undefined),
         forget: () => {},
         forgetShape: () => (this.#shape = undefined),
-        noteFailureInFront: () => {},
+        noteFailedCheck: () => {},
         refuseBinary: () => !this.#hasRefusedBinary && (this.#hasRefusedBinary = true),
       },
       transaction: {
@@ -126,8 +126,6 @@ class World {
         return yield { end: ends[0]!, next: () => state.begin() };
       case "begin again":
         return yield { end: ends[0]!, next: () => this.#again(() => state.begin()) };
-      case "ask for types":
-        return yield { end: ends[0]!, next: () => this.#again(() => state.withTypes(step.oids, step.failed)) };
       case "execute":
         for (const end of ends) {
           if (end.reached?.failedPart === CHECK) continue; // only first runs have one
@@ -137,7 +135,7 @@ class World {
       case "run first":
         for (const end of ends) {
           if (end.isLost) continue; // it rejects then, which fails the call
-          yield { end, next: () => this.#ranFirst(end, step.askedTypes) };
+          yield { end, next: () => this.#ranFirst(end) };
         }
     }
   }
@@ -147,12 +145,12 @@ class World {
     return next();
   }
 
-  #ranFirst(end: End, askedTypes: readonly number[] | undefined): Step {
+  #ranFirst(end: End): Step {
     const operation = this.#operation(end);
     const { reached } = end;
     const mayBeDescribed =
       reached !== undefined && reached.failedPart !== "prelude" && (!!reached.failedPart || !reached.hasBound);
-    return this.state.ranFirst({ operation, shape: undefined, mayBeDescribed }, operation, askedTypes);
+    return this.state.ranFirst({ operation, learned: undefined, mayBeDescribed });
   }
 
   #operation({ error, reached, isSeen = false, isHit = false, isOpen = false, isLost = false }: End): Operation {
@@ -226,7 +224,7 @@ const stops = beginnings.flatMap((beginning) => [...walk(beginning)]);
 const again = stops.filter(({ isAgain }) => isAgain);
 
 test("every step is reached", () => {
-  const steps = ["learn names", "describe", "run first", "execute", "begin again", "ask for types", "wait", "pause"];
+  const steps = ["learn names", "describe", "run first", "execute", "begin again", "wait", "pause"];
   // The step "leave" is taken only when the call is over; a test below covers that.
   expect([...new Set(stops.map(({ step }) => step.do))].sort()).toEqual([...steps, "end", "fail"].sort());
   expect(again.length).toBeGreaterThan(500);
@@ -242,7 +240,7 @@ test("an attempt that may have had an effect, or whose rows were seen, is not se
 });
 
 test("inside a transaction no attempt is sent again, and one that begins a transaction begins it again", () => {
-  const beginsAgain = ({ do: next }: Step) => next === "begin again" || next === "ask for types";
+  const beginsAgain = ({ do: next }: Step) => next === "begin again";
   const wrong = again.filter(
     ({ beginning: { place }, step }) => place === "inside" || (place === "begins" && !beginsAgain(step)),
   );

@@ -11,7 +11,7 @@ import {
   CHECK,
   error,
   executing,
-  MISSES,
+  LEARNED,
   newState,
   newShape,
   NOT_BOUND,
@@ -46,10 +46,9 @@ test.each([
   ["not if fields have a cap", { form: { limits: limitsOf({ fieldBytes: 2 }) } }, "I", "describe"],
   ["with other caps", { form: { limits: limitsOf({ rows: 2, bytes: 3 }) } }, "I", "run first"],
 ])("a statement runs before it is described %s", (_, given: Given, status, step) => {
-  const { state, transaction, log } = newState({ firstRun: RUN, ...given });
+  const { state, transaction } = newState({ firstRun: RUN, ...given });
   transaction.status = status;
   expect(state.begin().do).toBe(step);
-  expect(log).toEqual(step === "describe" ? [] : [["firstRun", undefined]]);
 });
 
 test("a statement that may not run first is described, and is sent with that description", () => {
@@ -237,24 +236,20 @@ test.each([
 
 // -- outcomes of a first run -----------------------------------------------------------------------------------------
 
-test("a first run ends with the operation that had the rows, or fails with its error", () => {
+test("a first run ends with its operation", () => {
   const { state, call } = runningFirst();
   const first = over();
-  const released = over();
-  expect(state.ranFirst(told(first), released, undefined)).toEqual({ do: "end", operation: released });
-  expect(state.ranFirst(told(first), undefined, undefined)).toEqual({ do: "leave" });
-  const failure = error("XX000");
-  expect(state.ranFirst(told(first), over(failure), undefined)).toEqual({ do: "fail", error: failure });
+  expect(state.ranFirst(told(first))).toEqual({ do: "end", operation: first });
   call.finished = true;
-  expect(state.ranFirst(told(first), released, undefined)).toEqual({ do: "leave" });
-  expect(state.ranFirst(told(over(failure, BOUND)), undefined, undefined)).toEqual({ do: "leave" });
+  expect(state.ranFirst(told(first))).toEqual({ do: "leave" });
+  expect(state.ranFirst(told(over(error("XX000"), BOUND)))).toEqual({ do: "leave" });
 });
 
 test("a first run that may not be described has failed, which does not count against first runs", () => {
   const { state, log } = runningFirst();
   log.length = 0;
   const failure = error("22012");
-  expect(state.ranFirst(told(over(failure, BOUND)), undefined, undefined)).toEqual({ do: "fail", error: failure });
+  expect(state.ranFirst(told(over(failure, BOUND)))).toEqual({ do: "fail", error: failure });
   expect(log).toEqual([]);
 });
 
@@ -262,44 +257,23 @@ test("a cancel for another call makes a first run run again, whatever failed in 
   const { state, log } = runningFirst();
   log.length = 0;
   const hit = over(error("57014"), CHECK, { exposed: true, canceled: true });
-  expect(state.ranFirst(told(hit, true), undefined, undefined)).toEqual({ do: "wait" });
+  expect(state.ranFirst(told(hit, true))).toEqual({ do: "wait" });
   expect(log).toEqual([]);
   expect(state.begin()).toEqual({ do: "run first", run: RUN });
 });
 
-test("types that the check misses are looked up before a second first run, once", () => {
+test("after a failed check the statement runs with what the first run has described", () => {
   const { state, log } = runningFirst();
-  const failed = over(error("22P02", MISSES), CHECK);
-  expect(state.ranFirst(told(failed, true), undefined, undefined)).toEqual({
-    do: "ask for types",
-    failed,
-    oids: [20_001],
-  });
-  log.length = 0;
-  expect(state.withTypes([20_001], failed)).toEqual({ do: "run first", run: RUN, askedTypes: [20_001] });
-  expect(log).toEqual([["firstRun", [20_001]]]);
-  const again = over(error("22P02", MISSES), CHECK);
-  expect(state.ranFirst(told(again, true), undefined, [20_001])).toEqual({ do: "begin again", failed: again });
-  expect(log.at(-1)).toEqual(["noteFailureInFront", "check", "22P02"]);
+  const failed = over(error("22P02"), CHECK);
+  expect(state.ranFirst(told(failed, true, LEARNED))).toEqual({ do: "begin again", failed });
+  expect(log).toEqual([["noteFailedCheck", "22P02"]]);
+  expect(state.begin()).toEqual({ do: "describe", learned: LEARNED });
+});
+
+test("a failure of the statement itself says nothing of the check", () => {
+  const { state, log } = runningFirst();
+  const failed = over(error("22P02"), NOT_BOUND);
+  expect(state.ranFirst(told(failed, true))).toEqual({ do: "begin again", failed });
+  expect(log).toEqual([]);
   expect(state.begin()).toEqual({ do: "describe" });
-});
-
-test("a user's statement with the same error text is not a check that misses types", () => {
-  const { state } = runningFirst();
-  const failed = over(error("22P02", MISSES), NOT_BOUND);
-  expect(state.ranFirst(told(failed, true), undefined, undefined)).toEqual({ do: "begin again", failed });
-});
-
-test("if no first run is possible any more, the statement is described after the type look-up", () => {
-  const world = newState();
-  const failed = over(error("22P02", MISSES), CHECK);
-  expect(world.state.withTypes([20_001], failed)).toEqual({ do: "begin again", failed });
-});
-
-test("the next attempt uses what a first run has learned, without asking the server", () => {
-  const { state } = runningFirst();
-  const shape = newShape();
-  const failed = over(error("08P01"), NOT_BOUND);
-  expect(state.ranFirst(told(failed, true, shape), undefined, undefined)).toEqual({ do: "begin again", failed });
-  expect(state.begin()).toMatchObject({ do: "execute", shape });
 });

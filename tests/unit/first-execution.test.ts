@@ -1,14 +1,10 @@
-// A statement that runs before its first description (js/statement/first-execution.ts), over sockets in memory: which
-// rows wait for the catalog, which are too many for that or cannot be read, and which failures lead to a description.
+// A statement that runs before its first description (js/statement/first-execution.ts), over sockets in memory: how its
+// rows are read, which cannot be, and which failures let it run as described.
 import { beforeEach, expect, test, vi } from "vitest";
-import { Connection } from "../../js/connection/connection.ts";
+import { Statements } from "../../js/session/statements.ts";
 import { sql } from "../../js/statement/sql.ts";
-import { MOST_HELD } from "../../js/util/limits.ts";
-import { FIRST_OF_A_DATABASE } from "../../js/values/oid.ts";
-import type { CoreConnection } from "../../js/wasm/boundary.ts";
-import { answer, firstRun, nextIsDescribed, nextRunsFirst, runsDescribed } from "../support/flights.ts";
+import { answer, firstRun, nextIsDescribed, nextRunsFirst } from "../support/flights.ts";
 import {
-  acceptCancel,
   accepted,
   client,
   execution,
@@ -27,9 +23,10 @@ import {
   errorAndReady,
   executed,
   firstBegun,
+  firstDescribed,
   int4,
+  missesTypes,
   says,
-  shutdown,
   textRows,
 } from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
@@ -40,24 +37,11 @@ const OPTIONS = { firstRun: "text", prepare: "unnamed" } as const;
 beforeEach(() => newClient(OPTIONS));
 
 const text = { name: "t", oid: 25, size: -1 };
-const pair = { name: "c", oid: 20_002, size: -1 };
-const pairs = { name: "c", oid: 20_003, size: -1 };
 const mood = { name: "m", oid: 20_001, size: 4 };
 const moods = { name: "m", oid: 20_004, size: -1 };
-const record = { name: "r", oid: 2249, size: -1 };
-const PAIR = '[[20002,"c","pair",[23],["a"]]]';
 
 /** A row of several columns, as text. */
 const row = (...cells: string[]) => wire.dataRow(cells.map((cell) => Buffer.from(cell)));
-
-/** Runs "select c", whose row has this text and waits for the catalog. */
-async function waiting(value = "(1)", options?: { signal: AbortSignal }) {
-  const call = client.query("select c", options);
-  call.catch(() => {});
-  const session = await firstRun(undefined, firstBegun([pair]), textRows(value), ended(1));
-  await answer(session, ["Query"]);
-  return { call, session };
-}
 
 // -- the text of the statement ---------------------------------------------------------------------------------------
 
@@ -105,38 +89,9 @@ test("before the server is known there may be a pooler, so the statement gets a 
   await call;
 });
 
-// -- waiting rows ----------------------------------------------------------------------------------------------------
+// -- rows ------------------------------------------------------------------------------------------------------------
 
-test("one composite column makes whole rows wait for the catalog, and the statement is known then", async () => {
-  const call = client.query("select n, c");
-  const session = await firstRun(undefined, firstBegun([int4, pair]), row("1", "(2)"), ended(1));
-  await answer(session, ["Query"]);
-  expect(await isPending(call)).toBe(true);
-  session.send(says(PAIR));
-  expect(await call).toMatchObject({ rows: [{ n: 1, c: { a: 2 } }], rowCount: 1 });
-  const again = client.query("select n, c");
-  await answer(session, execution, wire.parseComplete(), wire.bindComplete());
-  session.send(wire.rowDescription([int4, pair], [1, 1]), ended(0));
-  await again;
-});
-
-test.each([
-  ["of an unknown type", false],
-  ["of a composite that is cached", true],
-])("a call without rows asks nothing, with a column %s", async (_, isCached) => {
-  let session: Session | undefined;
-  if (isCached) {
-    const learning = await waiting();
-    session = learning.session;
-    session.send(says(PAIR));
-    await learning.call;
-  }
-  const counted = client.exec("select c, 2");
-  await firstRun(session, firstBegun([pair]), textRows("(1)"), ended(1));
-  expect(await counted).toMatchObject({ rowCount: 1 });
-});
-
-test("a value of a fixed-size type is its text, unless a parser may need the type's name", async () => {
+test("a value of a fixed-size type of the database is its text", async () => {
   let session: Session | undefined;
   for (const encoded of [false, true]) {
     const call = encoded ? client.json("select t, m") : client.query("select t, m, 2");
@@ -145,120 +100,32 @@ test("a value of a fixed-size type is its text, unless a parser may need the typ
     const found = "rows" in result ? result.rows : JSON.parse(new TextDecoder().decode(result as Uint8Array));
     expect(found).toEqual([{ t: "x", m: "sad" }]);
   }
-  const types = { mood: (value: string) => value.toUpperCase() };
-  const parsed = client.query("select m", { types });
-  await answer(session!, ["Query"], says('{"mood":20001}'));
-  await firstRun(session, firstBegun([mood]), textRows("sad"), ended(1));
-  await answer(session!, ["Query"], says('[[20001,"e","mood",[0],[]]]'));
-  // By now the name may mean another type.
-  await answer(session!, ["Query"], says('{"mood":20001}'));
-  expect((await parsed).rows).toEqual([{ m: "SAD" }]);
 });
 
-test("the lowest OID of a database's own types counts as such a type", async () => {
-  const call = client.query("select c");
-  const lowest = { ...pair, oid: FIRST_OF_A_DATABASE };
-  const session = await firstRun(undefined, firstBegun([lowest]), textRows("(1)"), ended(1));
-  await answer(session, ["Query"], says(`[[${FIRST_OF_A_DATABASE},"c","pair",[23],["a"]]]`));
-  expect((await call).rows).toEqual([{ c: { a: 1 } }]);
-});
-
-test("a cached type without a composite inside needs no further look-up, on any connection", async () => {
+test("the text of a known type is read on any connection, also if the catalog has forgotten it meanwhile", async () => {
   const database = "first-execution";
   newClient({ ...OPTIONS, database });
   const learning = client.query("select m");
-  const session = await firstRun(undefined, firstBegun([moods]), textRows("{sad}"), ended(1));
+  const session = await firstRun(undefined, wire.closeComplete(), missesTypes([moods]));
   await answer(session, ["Query"], says('[[20004,"A","_mood",[20001],[]],[20001,"e","mood",[0],[]]]'));
-  expect((await learning).rows).toEqual([{ m: ["sad"] }]);
+  await answer(session, execution, wire.parseComplete(), wire.bindComplete());
+  session.send(wire.rowDescription([moods], [1]), ended(0));
+  await learning;
   await using other = otherClient({ ...OPTIONS, database });
-  for (const [user, at] of [
-    [client, session],
-    [other, undefined],
-  ] as const) {
-    const call = user.query(`select m, ${at ? 1 : 2}`);
-    await firstRun(at, firstBegun([moods]), textRows("{glad}"), ended(1));
-    expect((await call).rows).toEqual([{ m: ["glad"] }]);
-  }
-});
-
-test("a type with a composite inside is looked up each time, because it may have changed", async () => {
-  let session: Session | undefined;
-  for (const name of ["a", "b"]) {
-    const call = client.query(`select c as ${name}`);
-    session = await firstRun(session, firstBegun([pairs]), textRows('{"(1)"}'), ended(1));
-    await answer(session, ["Query"], says(`[[20003,"A","_pair",[20002],[]],[20002,"c","pair",[23],["${name}"]]]`));
-    expect((await call).rows).toEqual([{ c: [{ [name]: 1 }] }]);
-  }
-});
-
-// -- dropped rows ----------------------------------------------------------------------------------------------------
-
-/** Records the names of what the core is told outside of operations. */
-function toldCore(): string[] {
-  const names: string[] = [];
-  const { tell } = Connection.prototype;
-  vi.spyOn(Connection.prototype, "tell").mockImplementation(function (this: Connection, command) {
-    const noted = (handle: CoreConnection) =>
-      new Proxy(handle, {
-        get(target, name) {
-          names.push(String(name));
-          const member = target[name as keyof CoreConnection] as (...given: unknown[]) => unknown;
-          return member.bind(target);
-        },
-      });
-    tell.call(this, (handle) => command(noted(handle)));
-  });
-  return names;
-}
-
-test("a call that ends while its rows wait gets none, and the core drops them before the next call", async () => {
-  const told = toldCore();
+  const forgets = vi.spyOn(Statements.prototype, "learnedNow");
   try {
-    const abort = new AbortController();
-    const { call, session } = await waiting("(1)", { signal: abort.signal });
-    expect(told).not.toContain("drop_held");
-    abort.abort();
-    await expect(call).rejects.toMatchObject({ code: "ABORTED", hasNoEffect: false });
-    await acceptCancel();
-    session.send(errorAndReady("57014"));
-    await quiet();
-    expect(told).toContain("drop_held");
-    await nextRunsFirst(session);
+    for (const [user, at] of [
+      [client, session],
+      [other, undefined],
+    ] as const) {
+      if (!at) forgets.mockReturnValue(undefined);
+      const call = user.query(`select m, ${at ? 1 : 2}`);
+      await firstRun(at, firstBegun([moods]), textRows("{glad}"), ended(1));
+      expect((await call).rows).toEqual([{ m: ["glad"] }]);
+    }
   } finally {
-    vi.restoreAllMocks();
+    forgets.mockRestore();
   }
-});
-
-test("waiting rows are dropped if their statement fails, without a look-up", async () => {
-  const call = client.query("select c");
-  const session = await firstRun(undefined, firstBegun([pair]), textRows("(1)"), errorAndReady("22012"));
-  await expect(call).rejects.toMatchObject({ code: "22012", committed: false });
-  await nextRunsFirst(session);
-});
-
-test("too many waiting rows fail the call, and the next call describes", async () => {
-  const call = client.query("select c");
-  const many = Buffer.concat(Array<Buffer>(17).fill(textRows(`(${"1".repeat(MOST_HELD >> 4)})`)));
-  const session = await firstRun(undefined, firstBegun([pair]));
-  session.send(many);
-  await expect(call).rejects.toMatchObject({ name: "UsageError", code: "TYPES_NEED_DESCRIBE", retryable: false });
-  await expect(call).rejects.toThrow("more than 4 MiB");
-  await acceptCancel();
-  session.send(errorAndReady("57014"));
-  await nextIsDescribed(session, "select c");
-});
-
-test("no row with a record reaches a stream, which fails after its statement, and the next call describes", async () => {
-  const opening = client.stream("select r");
-  const ends = expect(opening).rejects.toMatchObject({
-    ...{ name: "UsageError", code: "RECORD_NEEDS_DESCRIBE", retryable: false },
-  });
-  const session = await firstRun(undefined, firstBegun([record]), textRows("(1)", "(2)"));
-  expect(await isPending(opening)).toBe(true);
-  session.send(ended(2));
-  await ends;
-  await nextRunsFirst(session);
-  await nextIsDescribed(session, "select r");
 });
 
 const UNREADABLE = { code: "INVALID_VALUE", message: expect.stringContaining("The statement has run") };
@@ -270,12 +137,6 @@ test("a text that is invalid for its type is refused once the statement has run"
   session.send(textRows("3"), ended(3));
   await expect(call).rejects.toMatchObject(UNREADABLE);
   await nextRunsFirst(session);
-});
-
-test("an invalid text among rows that have waited is refused too", async () => {
-  const { call, session } = await waiting("(odd)");
-  session.send(says(PAIR));
-  await expect(call).rejects.toMatchObject(UNREADABLE);
 });
 
 test("an error about an unreadable text says whether its stream has shown rows", async () => {
@@ -310,8 +171,7 @@ test.each([
   ["a timeout", "select n", "57014", [checked()]],
   ["a failure after Bind", "select n", "26000", [firstBegun()]],
   ["a failure after rows", "select n", "22012", [firstBegun(), textRows("1")]],
-  ["a failure before rows that could not be read", "select r", "22012", [firstBegun([record])]],
-  ["a check that the server has no memory for", "select n", "53200", [wire.closeComplete(), wire.parseComplete()]],
+  ["a check that the server has no memory for", "select n", "53200", [wire.closeComplete(), ...firstDescribed()]],
 ])("%s is the call's error", async (_, query, code, answers) => {
   const call = client.query(query);
   call.catch(() => {});
@@ -320,10 +180,11 @@ test.each([
   await nextRunsFirst(session);
 });
 
-test("a statement whose check fails is described, and all others of its session from then on", async () => {
+test("after a check that fails, the statement runs as described, and all others of its session", async () => {
   const call = client.query("select n");
-  const session = await firstRun(undefined, wire.closeComplete(), wire.parseComplete(), errorAndReady("42883"));
-  await runsDescribed(session, call);
+  const session = await firstRun(undefined, wire.closeComplete(), ...firstDescribed(), errorAndReady("42883"));
+  await answer(session, execution, executed(5));
+  expect((await call).rows).toEqual([{ n: 5 }]);
   await nextIsDescribed(session);
 });
 
@@ -342,25 +203,3 @@ test("a lost connection does not fail a call whose rows a cap has already cut of
   session.peer.end();
   expect(new TextDecoder().decode(await cut)).toMatch(/^\[\{"n":1\}/);
 });
-
-test.each([
-  ["a server that goes", shutdown(), "57P01"],
-  ["a lock", errorAndReady("55P03"), "55P03"],
-  ["a conflict, which would be safe to repeat", errorAndReady("40001"), "40001"],
-])("%s during the look-up fails a call whose statement has run, and is not repeated", async (_, end, code) => {
-  const { call, session } = await waiting();
-  session.send(end);
-  await expect(call).rejects.toMatchObject({ code, retryable: false });
-  if (code !== "57P01") return nextRunsFirst(session);
-  expect(await isPending(accepted())).toBe(true);
-});
-
-test.each([[], [23, 23]])(
-  "a statement with other parameters than the bound ones is another statement",
-  async (...types) => {
-    const call = client.query(sql`select ${7}::int4 as n`);
-    call.catch(() => {});
-    await firstRun(undefined, firstBegun([int4], types), textRows("7"), ended(1));
-    await expect(call).rejects.toMatchObject({ name: "ProtocolError", code: "UNEXPECTED_MESSAGE", retryable: false });
-  },
-);

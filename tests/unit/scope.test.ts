@@ -6,7 +6,15 @@ import { CITUS_CHECK } from "../../js/session/citus.ts";
 import { scopeSettings } from "../../js/session/scope-settings.ts";
 import { described } from "../support/flights.ts";
 import { client, letIn, letInKnowing, newClient, texts, useMemoryServer } from "../support/memory-session.ts";
-import { description, errorAndReady, errorResponse, executed, int4, ran } from "../support/server-messages.ts";
+import {
+  description,
+  errorAndReady,
+  errorResponse,
+  executed,
+  firstDescribed,
+  int4,
+  ran,
+} from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
 useMemoryServer();
@@ -75,24 +83,19 @@ test("a scope whose settings allow no first run as text describes its statements
   const scope = tenant();
   const first = scope.query("select n");
   const session = await letIn();
-  const learnAndRun = async () => {
-    session.send(ran("SELECT 0"), wire.parseComplete(), wire.parameterDescription([]));
-    session.send(wire.rowDescription([int4]), wire.readyForQuery());
+  expect(await session.flight()).toContain("Execute");
+  session.send(wire.closeComplete(), ran("SELECT 0"), ...firstDescribed());
+  session.send(errorAndReady("22P02", "I", { M: 'invalid input: "pgz-edge: settings"' }));
+  const runs = async (call: Promise<{ rows: unknown[] }>) => {
     await session.flight();
     session.send(ran("SELECT 0"), executed(1));
+    expect((await call).rows).toEqual([{ n: 1 }]);
   };
-  expect(await session.flight()).toContain("Execute");
-  session.send(wire.closeComplete(), ran("SELECT 0"), wire.parseComplete());
-  session.send(errorAndReady("22P02", "I", { M: 'invalid input: "pgz-edge: settings"' }));
-  for (const [text, call] of [
-    ["select n", first],
-    ["select m", undefined],
-  ] as const) {
-    const running = call ?? scope.query(text);
-    expect((await session.flight()).slice(-3)).toEqual(described);
-    await learnAndRun();
-    expect((await running).rows).toEqual([{ n: 1 }]);
-  }
+  await runs(first);
+  const second = scope.query("select m");
+  expect((await session.flight()).slice(-3)).toEqual(described);
+  session.send(ran("SELECT 0"), ...firstDescribed(), wire.readyForQuery());
+  await runs(second);
 });
 
 test("a stream of a scope holds the client, and closes it with closeWhenDone", async () => {

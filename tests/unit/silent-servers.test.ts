@@ -15,7 +15,7 @@ import {
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
-import { description, executed, executedInside, loginAnswer, ran } from "../support/server-messages.ts";
+import { description, executed, executedInside, int4, loginAnswer, ran } from "../support/server-messages.ts";
 
 useMemoryServer();
 
@@ -34,14 +34,18 @@ async function letIn(): Promise<Session> {
   return session;
 }
 
-/** Accepts a session that describes the statement first and then runs it, without an answer to the execution. */
-async function describedOnly(): Promise<Session> {
+/**
+ * Accepts a session that describes the statement first and then runs it, without an answer to the execution. `begin`:
+ * what is in front of the description of a transaction's first statement.
+ */
+async function describedOnly(begin: readonly string[] = []): Promise<Session> {
   const session = await letIn();
-  expect(await session.flight()).toEqual(["Parse", "Describe", "Sync"]);
-  session.send(description());
+  expect(await session.flight()).toEqual([...begin, "Parse", "Describe", "Sync"]);
+  session.send(...(begin.length ? [ran("BEGIN"), description([int4], [], "T")] : [description()]));
   await session.flight();
   return session;
 }
+const BEGIN = ["Parse", "Bind", "Execute"];
 
 test.each([
   { where: "of the client", timeout: 100, options: {}, within: 2_500 },
@@ -50,8 +54,8 @@ test.each([
   using clock = fakeTimers();
   newClient({ timeout: each.timeout });
   const transaction = failure(client.transaction((tx) => tx.last("select n"), each.options));
-  const session = await describedOnly();
-  session.send(ran("BEGIN"), executedInside());
+  const session = await describedOnly(BEGIN);
+  session.send(executedInside());
   await clock.pass(each.within);
   expect(await isPending(transaction)).toBe(false);
   expect(await transaction).toMatchObject({ code: "QUERY_TIMEOUT", transaction: "unknown", retryable: false });
@@ -78,7 +82,7 @@ test("a pool with room connects at once while a silent server has its time to en
   using clock = fakeTimers();
   const pool = poolOf({ max: 2 });
   const transaction = failure(pool.transaction((tx) => tx.query("select n"), { timeout: 100 }));
-  await describedOnly();
+  await describedOnly(BEGIN);
   await clock.pass(100);
   expect(await transaction).toMatchObject({ code: "QUERY_TIMEOUT" });
   const next = pool.query("select n");

@@ -1,7 +1,6 @@
 // How statements are described on one connection (js/session/statements.ts): what is asked, what is cached afterwards
 // and for whom, and how names are prepared.
 import { beforeEach, expect, test } from "vitest";
-import { noteOddResponse } from "../../js/session/odd-servers.ts";
 import type { Shape } from "../../js/session/shapes.ts";
 import { PgzError, PostgresError } from "../../js/util/errors.ts";
 import { columnOf, NotedSession, settled, shapeOf } from "../support/noted-statements.ts";
@@ -37,7 +36,7 @@ async function tellTypes(types: readonly number[], ...catalog: unknown[]): Promi
 // -- one statement ---------------------------------------------------------------------------------------------------
 
 test("a statement is described without a name, after the settings, and can be pipelined", async () => {
-  session.block.settings.push("settings");
+  session.block.preludes.push("settings");
   const learning = learn("select n");
   expect(last().commands).toEqual([
     ["prelude", "settings"],
@@ -138,11 +137,6 @@ test("a statement without binary form is requested as text from then on", async 
   const asText = session.statements.known("select n")!;
   expect([...asText.resultFormats]).toEqual([0]);
   expect(session.statements.refuseBinary(asText)).toBe(false);
-});
-
-test("on a server unlike PostgreSQL all rows are requested as text", async () => {
-  noteOddResponse(session.connection.config as never, "statement");
-  expect([...(await learned("select n", [23, 25])).resultFormats]).toEqual([0, 0]);
 });
 
 // -- cancels for other calls -----------------------------------------------------------------------------------------
@@ -260,13 +254,6 @@ test("without types of the database the formats are those that the core has repo
   const learning = learn("select n");
   last().answer({ ...shapeOf([23, 25]), resultFormats: [1, 0] });
   expect([...(await learning)!.resultFormats]).toEqual([1, 0]);
-});
-
-test("on a server unlike PostgreSQL its own types are text, too", async () => {
-  noteOddResponse(session.connection.config as never, "statement");
-  const learning = learn("select m");
-  await tellTypes([MOOD], mood);
-  expect([...(await learning)!.resultFormats]).toEqual([0]);
 });
 
 test("a statement whose types were dropped is no longer cached", async () => {

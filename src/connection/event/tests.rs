@@ -33,8 +33,6 @@ fn kind(event: &Event<'_>) -> &'static str {
         Event::Notification { .. } => "notification",
         Event::Shape { .. } => "shape",
         Event::Columns { .. } => "columns",
-        Event::TooManyHeld => "tooManyHeld",
-        Event::Odd => "odd",
         Event::Suspended => "suspended",
         Event::Items { .. } => "items",
         Event::Switch { .. } => "switch",
@@ -107,8 +105,6 @@ fn samples(take: &mut dyn FnMut(Event<'_>)) {
         },
     });
     take(Event::Columns { shape: 7, columns });
-    take(Event::TooManyHeld);
-    take(Event::Odd);
     take(Event::Suspended);
     take(outcomes.event());
     take(Event::Switch { statement: 1 });

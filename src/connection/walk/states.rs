@@ -88,19 +88,18 @@ pub(super) fn state(connection: &Connection) -> String {
             format!("batch {:?}{before}", operation.step)
         }
         (Phase::Ready, Some(Operation::FirstRun(operation))) => {
+            use first_run::Step;
             let step = operation.step;
-            let held = step == first_run::Step::Rows && operation.sink.holds();
             let what = match (
                 operation.preceding.preludes,
                 operation.check_answers.preludes,
             ) {
                 (0, _) if operation.preceding.closes > 0 => " after Close".to_string(),
                 (1.., _) => format!(" after {} of a prelude", operation.preceding.preludes),
-                (_, left) if step == first_run::Step::Check => format!(", {left} to come"),
-                _ if held => " that are held".to_string(),
+                (_, left) if step == Step::Check => format!(", {left} to come"),
                 _ => String::new(),
             };
-            let is_ahead = step == first_run::Step::Parse || operation.preceding.closes > 0;
+            let is_ahead = matches!(step, Step::Parse | Step::Parameters | Step::Columns);
             let check =
                 match operation.check_answers == extended_query::Preceding::BOUND && is_ahead {
                     true => ", its check is prepared",
@@ -340,7 +339,6 @@ fn run_first_checked_by(connection: &mut Connection, check_shape: u32) {
         parameters: &[0, 0, 0, 1, 0, 0, 0, 1, b'7'],
         check: "select 1 where false",
         check_shape,
-        checks_types: true,
     };
     let ndjson = Some(crate::encode::RowFormat::Ndjson.into());
     connection.first_run(&request, ndjson, Caps::default());
@@ -359,11 +357,11 @@ fn running_first_with_its_check(prelude: Option<&str>, messages: &[&str]) -> Con
     const FLIGHT: [&str; 9] = [
         "CloseComplete",
         "ParseComplete",
+        "ParameterDescription",
+        "NoData",
         "ParseComplete",
         "BindComplete",
         "CommandComplete",
-        "ParameterDescription",
-        "NoData",
         "BindComplete",
         "CommandComplete",
     ];
@@ -379,25 +377,17 @@ fn running_first_with_its_check(prelude: Option<&str>, messages: &[&str]) -> Con
     after(connection, messages)
 }
 
-/// The statement has been described.
-fn first_described(columns: &str, holds: bool, messages: &[&str]) -> Connection {
-    const CHECKED: [&str; 5] = [
-        "ParseComplete",
-        "ParseComplete",
-        "BindComplete",
-        "CommandComplete",
-        "ParameterDescription",
-    ];
-    let mut connection = after(running_first(&CHECKED), &[columns]);
-    if holds {
-        connection.hold(1_000);
-    }
-    after(connection, messages)
+/// The statement has been described, and the check has passed.
+fn first_checked(columns: &str, messages: &[&str]) -> Connection {
+    const CHECKED: [&str; 3] = ["ParseComplete", "BindComplete", "CommandComplete"];
+    let connection = running_first(&["ParseComplete", "ParameterDescription", columns]);
+    after(after(connection, &CHECKED), messages)
 }
 
 /// The way into a state.
 pub(super) fn reach(name: &str) -> Connection {
     const BOUND: [&str; 2] = ["ParseComplete", "BindComplete"];
+    const DESCRIBED: [&str; 3] = ["ParseComplete", "ParameterDescription", "NoData"];
     let connection = match name {
         "startup Authentication" => started(),
         "startup Authentication after SASLInitialResponse" => probing(login::SCRAM_FIRST),
@@ -449,16 +439,8 @@ pub(super) fn reach(name: &str) -> Connection {
             run_first(&mut connection);
             connection
         }
-        "first run Refused after Close" => {
-            let mut connection = idle();
-            run_first(&mut connection);
-            after(connection, &["ErrorResponse"])
-        }
         "first run Parse after Close, its check is prepared" => {
             running_first_with_its_check(None, &[])
-        }
-        "first run Refused after Close, its check is prepared" => {
-            running_first_with_its_check(None, &["ErrorResponse"])
         }
         "first run Parse after 3 of a prelude, its check is prepared" => {
             running_first_with_its_check(Some("SAVEPOINT a"), &["CloseComplete"])
@@ -473,34 +455,26 @@ pub(super) fn reach(name: &str) -> Connection {
         "first run Parse, its check is prepared" => {
             running_first_with_its_check(None, &["CloseComplete"])
         }
-        "first run Refused" => running_first(&["ParseComplete", "ErrorResponse"]),
+        "first run Parameters, its check is prepared" => {
+            running_first_with_its_check(None, &["CloseComplete", "ParseComplete"])
+        }
+        "first run Columns, its check is prepared" => running_first_with_its_check(
+            None,
+            &["CloseComplete", "ParseComplete", "ParameterDescription"],
+        ),
         "first run Parse after 3 of a prelude" => running_first_after_prelude(&[]),
         "first run Parse after 2 of a prelude" => running_first_after_prelude(&["ParseComplete"]),
         "first run Parse after 1 of a prelude" => running_first_after_prelude(&BOUND),
         "first run Parse" => running_first(&[]),
-        "first run Check, 3 to come" => running_first(&["ParseComplete"]),
-        "first run Check, 2 to come" => running_first(&["ParseComplete", "ParseComplete"]),
-        "first run Check, 1 to come" => after(running_first(&["ParseComplete"]), &BOUND),
-        "first run Parameters" => after(
-            running_first(&["ParseComplete"]),
-            &["ParseComplete", "BindComplete", "CommandComplete"],
-        ),
-        "first run Columns" => after(
-            running_first(&["ParseComplete"]),
-            &[
-                "ParseComplete",
-                "BindComplete",
-                "CommandComplete",
-                "ParameterDescription",
-            ],
-        ),
-        "first run Bind" => first_described("RowDescription", false, &[]),
-        "first run Rows" => first_described("RowDescription", false, &["BindComplete"]),
-        "first run Rows that are held" => {
-            first_described("RowDescription", true, &["BindComplete"])
-        }
-        "first run NoRows" => first_described("NoData", false, &["BindComplete"]),
-        "first run Ready" => first_described("NoData", false, &["BindComplete", "CommandComplete"]),
+        "first run Parameters" => running_first(&["ParseComplete"]),
+        "first run Columns" => running_first(&["ParseComplete", "ParameterDescription"]),
+        "first run Check, 3 to come" => running_first(&DESCRIBED),
+        "first run Check, 2 to come" => after(running_first(&DESCRIBED), &["ParseComplete"]),
+        "first run Check, 1 to come" => after(running_first(&DESCRIBED), &BOUND),
+        "first run Bind" => first_checked("RowDescription", &[]),
+        "first run Rows" => first_checked("RowDescription", &["BindComplete"]),
+        "first run NoRows" => first_checked("NoData", &["BindComplete"]),
+        "first run Ready" => first_checked("NoData", &["BindComplete", "CommandComplete"]),
         "simple First" => querying(&[]),
         "simple Next" => querying(&["CommandComplete"]),
         "simple Rows" => querying(&["RowDescription"]),

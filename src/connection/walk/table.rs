@@ -319,17 +319,8 @@ pub(super) const WALK: &[(&str, Moves)] = &[
     (
         "first run Parse after Close",
         &[
-            ("ErrorResponse", "first run Refused after Close"),
-            ("CloseComplete", "first run Parse"),
-            ("ParseComplete", "first run Check, 3 to come"),
-        ],
-    ),
-    (
-        "first run Refused after Close",
-        &[
             ("ErrorResponse", "first run Ready"),
-            ("ParseComplete", "first run Check, 3 to come"),
-            ("ReadyForQuery", "idle"),
+            ("CloseComplete", "first run Parse"),
         ],
     ),
     (
@@ -357,26 +348,29 @@ pub(super) const WALK: &[(&str, Moves)] = &[
         "first run Parse",
         &[
             ("ErrorResponse", "first run Ready"),
-            ("ParseComplete", "first run Check, 3 to come"),
+            ("ParseComplete", "first run Parameters"),
+        ],
+    ),
+    (
+        "first run Parameters",
+        &[
+            ("ErrorResponse", "first run Ready"),
+            ("ParameterDescription", "first run Columns"),
+        ],
+    ),
+    (
+        "first run Columns",
+        &[
+            ("ErrorResponse", "first run Ready"),
+            ("RowDescription", "first run Check, 3 to come"),
+            ("NoData", "first run Check, 3 to come"),
         ],
     ),
     (
         "first run Parse after Close, its check is prepared",
         &[
-            (
-                "ErrorResponse",
-                "first run Refused after Close, its check is prepared",
-            ),
-            ("CloseComplete", "first run Parse, its check is prepared"),
-            ("ParseComplete", "first run Check, 2 to come"),
-        ],
-    ),
-    (
-        "first run Refused after Close, its check is prepared",
-        &[
             ("ErrorResponse", "first run Ready"),
-            ("ParseComplete", "first run Check, 2 to come"),
-            ("ReadyForQuery", "idle"),
+            ("CloseComplete", "first run Parse, its check is prepared"),
         ],
     ),
     (
@@ -410,55 +404,49 @@ pub(super) const WALK: &[(&str, Moves)] = &[
         "first run Parse, its check is prepared",
         &[
             ("ErrorResponse", "first run Ready"),
-            ("ParseComplete", "first run Check, 2 to come"),
+            (
+                "ParseComplete",
+                "first run Parameters, its check is prepared",
+            ),
+        ],
+    ),
+    (
+        "first run Parameters, its check is prepared",
+        &[
+            ("ErrorResponse", "first run Ready"),
+            (
+                "ParameterDescription",
+                "first run Columns, its check is prepared",
+            ),
+        ],
+    ),
+    (
+        "first run Columns, its check is prepared",
+        &[
+            ("ErrorResponse", "first run Ready"),
+            ("RowDescription", "first run Check, 2 to come"),
+            ("NoData", "first run Check, 2 to come"),
         ],
     ),
     (
         "first run Check, 3 to come",
         &[
-            ("ErrorResponse", "first run Refused"),
+            ("ErrorResponse", "first run Ready"),
             ("ParseComplete", "first run Check, 2 to come"),
         ],
     ),
     (
         "first run Check, 2 to come",
         &[
-            ("ErrorResponse", "first run Refused"),
+            ("ErrorResponse", "first run Ready"),
             ("BindComplete", "first run Check, 1 to come"),
         ],
     ),
     (
         "first run Check, 1 to come",
         &[
-            ("ErrorResponse", "first run Refused"),
-            ("RowDescription", "."),
-            ("NoData", "."),
-            ("DataRow", "."),
-            ("EmptyQueryResponse", "first run Parameters"),
-            ("CommandComplete", "first run Parameters"),
-        ],
-    ),
-    (
-        "first run Refused",
-        &[
-            ("ErrorResponse", "."),
-            ("ParameterDescription", "first run Columns"),
-            ("ReadyForQuery", "idle"),
-        ],
-    ),
-    (
-        "first run Parameters",
-        &[
             ("ErrorResponse", "first run Ready"),
-            ("ParameterDescription", "first run Columns"),
-        ],
-    ),
-    (
-        "first run Columns",
-        &[
-            ("ErrorResponse", "first run Ready"),
-            ("RowDescription", "first run Bind"),
-            ("NoData", "first run Bind"),
+            ("CommandComplete", "first run Bind"),
         ],
     ),
     (
@@ -470,14 +458,6 @@ pub(super) const WALK: &[(&str, Moves)] = &[
     ),
     (
         "first run Rows",
-        &[
-            ("ErrorResponse", "first run Ready"),
-            ("DataRow", "."),
-            ("CommandComplete", "first run Ready"),
-        ],
-    ),
-    (
-        "first run Rows that are held",
         &[
             ("ErrorResponse", "first run Ready"),
             ("DataRow", "."),

@@ -6,9 +6,8 @@ use crate::boundary::changes as status;
 
 /// A message from the server.
 fn message(tag: u8, body: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    Frame { tag, body }.append_to(&mut bytes);
-    bytes
+    let length = u32::try_from(body.len() + 4).unwrap();
+    [&[tag], &length.to_be_bytes()[..], body].concat()
 }
 
 fn replication() -> Replication {

@@ -77,7 +77,7 @@ export const unexpected = "UNEXPECTED_MESSAGE";
 export const lost = { again: "new connection" } as const;
 
 /** The ways that are first runs of one statement. */
-export const firstRuns = ["text", "stream", "together", "batch", "begin"] as const;
+export const firstRuns = ["text", "stream", "together", "begin"] as const;
 
 /**
  * Returns the tests of a row that a runtime can change: its socket has TLS, is idle, ends or stays silent, or

@@ -1,7 +1,7 @@
-// Servers that misbehave in ways that only a first run can meet: its check, text that is not a valid value, types that
-// are looked up first, and rows that wait for the catalog.
+// Servers that misbehave in ways that only a first run can meet: its check, text that is not a valid value, and types
+// that are looked up.
 //
-// The messages of a first run are Close n, Parse n, check: Parse Bind Execute, Describe n, Bind, Execute, Sync.
+// The messages of a first run are Close n, Parse n, Describe n, check: Parse Bind Execute, Bind, Execute, Sync.
 import * as wire from "../../support/wire.mjs";
 import {
   checkFails,
@@ -11,7 +11,6 @@ import {
   on,
   onExecute,
   parameterDescription,
-  row,
   rowDescription,
   shutdown,
   text,
@@ -20,8 +19,6 @@ import {
 } from "./parts.mjs";
 
 const INT4 = 23;
-/** The type of the pairs' column, as a check names it. */
-const TYPES = "pgz-edge: columns {16400}";
 const nothing = () => [];
 const twice = (honest) => [...honest, ...honest];
 const ready = () => [wire.readyForQuery()];
@@ -31,10 +28,10 @@ const inFront = (message) => (honest) => [message, ...honest];
 const STEPS = {
   CloseComplete: ["Close", "statement"],
   ParseComplete: ["Parse", "statement"],
+  ParameterDescription: ["Describe", "statement"],
   "the check's ParseComplete": ["Parse", "check"],
   "the check's BindComplete": ["Bind", "check"],
   "the check's CommandComplete": ["Execute", "check"],
-  ParameterDescription: ["Describe", "statement"],
   BindComplete: ["Bind", "statement"],
   "the first row": ["Execute", "statement"],
 };
@@ -51,12 +48,6 @@ const valueOf = (oid, value) =>
       ]),
     ),
     onExecute(() => [wire.dataRow([text(value), text("seven")]), wire.commandComplete("SELECT 1")]),
-  );
-
-/** Half a row, sent after the last row of the honest server. */
-const inRow = (end) =>
-  onExecute((honest, io, _message, session) =>
-    thereupon(session, [honest[0], honest[1].subarray(0, 3)], () => io[end]()),
   );
 
 const badValues = Object.fromEntries(
@@ -113,22 +104,9 @@ export const firstRuns = {
   "the check lacks memory": failing("Execute", "check", { C: "53200", M: "out of memory" }),
   "the check is cancelled": failing("Execute", "check", { C: "57014", M: "canceling statement due to user request" }),
   "the check meets a conflict": failing("Execute", "check", { C: "40001", M: "could not serialize access" }),
-  // This is how the router answered an INSERT in November 2026: it has run, once.
-  "Close and the check as immudb 1.11 answers them": {
-    ...on("Close", () => [
-      wire.errorResponse({
-        S: "ERROR",
-        C: "08P01",
-        M: "found an unknown message type on the wire",
-        H: "submitted message is not yet implemented",
-      }),
-    ]),
-    ...onExecute(() => [wire.dataRow([null]), wire.commandComplete("ok")], "check"),
-  },
-  "the check as the router of SPQR answers it": onExecute(
-    () => [wire.dataRow([text("pgz-edge: settings")]), wire.commandComplete("SELECT 1")],
-    "check",
-  ),
+  "Close fails, and the server runs on": on("Close", () => [
+    wire.errorResponse({ S: "ERROR", C: "08P01", M: "found an unknown message type on the wire" }),
+  ]),
   "the check fails, and the server runs on": {
     check: () => [wire.errorResponse({ S: "ERROR", C: "42883", M: "no such function" })],
   },
@@ -192,16 +170,8 @@ export const firstRuns = {
   ]),
   ...badValues,
 
-  // Rows that wait for the catalog
-  "FIN in a row that waits": inRow("close"),
-  "RST in a row that waits": inRow("reset"),
-  "an error behind rows that wait": failingAtTheEnd,
-  "a row that waits has a field past its end": onExecute((honest) => [
-    row(wire.int16(1), wire.int32(1000), text("short")),
-    ...honest.slice(-1),
-  ]),
-  "a row that waits is no composite": onExecute((honest) => [wire.dataRow([text("(1")]), ...honest.slice(-1)]),
-  "a row that waits has more attributes": onExecute((honest) => [wire.dataRow([text("(1,2,3)")]), ...honest.slice(-1)]),
+  // Types of columns that must be looked up
+  "the check fails for types of columns": {},
   "FIN in the catalog's answer": catalogEnds("close"),
   "RST in the catalog's answer": catalogEnds("reset"),
   "the catalog is not there": catalogFails("42P01"),
@@ -209,19 +179,6 @@ export const firstRuns = {
   "the catalog's answer is no JSON": catalogAnswers("what"),
   "the catalog says another thing": catalogAnswers('[[16400,"c","pair",[23],["a"]]]'),
   "the catalog says nothing": catalogAnswers("null"),
-
-  "more rows wait than are held": {},
-
-  // Types that the check names
-  "the check fails for types of columns": checkFails(TYPES),
-  "the check fails for types of columns each time": onExecute(
-    (_honest, _io, _message, session) => [...session.fail({ C: "22P02", M: `invalid input: "${TYPES}"` })],
-    "check",
-  ),
-  "the catalog in front is not there": together(checkFails(TYPES), catalogFails("42P01")),
-  "the catalog in front is locked": together(checkFails(TYPES), catalogFails("55P03")),
-  "FIN in the answer of the catalog in front": together(checkFails(TYPES), catalogEnds("close")),
-  "RST in the answer of the catalog in front": together(checkFails(TYPES), catalogEnds("reset")),
 };
 
 /** The same columns, each described as binary. */

@@ -1,6 +1,6 @@
 // The parts of scenarios. A scenario replaces steps of the scripted server's honest conversation: `accept` (all of it),
 // `sslRequest`, `authenticate`, `greet`, and the responses to single messages by their subject: `statement` (the
-// statement under test), `check` (before its first run), `transaction` (BEGIN, SAVEPOINT, COMMIT), `catalog` (the query
+// statement under test), `check` (before its first run), `transaction` (BEGIN, COMMIT), `catalog` (the query
 // for types).
 //
 // Runs in Node, on the first connection of a plan only; malformed messages are written with `raw`, which accepts any

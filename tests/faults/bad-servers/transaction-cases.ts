@@ -1,10 +1,10 @@
-// The errors that the driver must report for the bad servers of transactions.mjs: in a batch, before the first
-// statement of a transaction, after its last. The outcome of the transaction is reported only if the server has said
+// The errors that the driver must report for the bad servers of transactions.mjs: before the first statement of a
+// transaction, after its last. The outcome of the transaction is reported only if the server has said
 // it.
 import type { PgzError } from "../../../js/index.ts";
 import { inQuery, lost, rejected, unexpected, type BadServerCase } from "./case.ts";
 
-const ways = ["begin", "last", "batch"] as const;
+const ways = ["begin", "last"] as const;
 const survives = { ways, again: "same connection" } as const;
 const ends = { ways, ...lost };
 const lastIs = (transaction: PgzError["transaction"]): Pick<BadServerCase, "otherwise"> => ({
@@ -20,16 +20,7 @@ export const transactionCases: BadServerCase[] = [
   inQuery("BEGIN fails", "25006", { ...survives, name: "PostgresError" }),
   inQuery("BEGIN returns a row", unexpected, ends),
   inQuery("BEGIN is not answered", unexpected, ends),
-  inQuery("BEGIN begins nothing", "TRANSACTION_FINISHED", {
-    ...survives,
-    // The first item has committed, and the later items have not run.
-    otherwise: {
-      batch: {
-        code: "25P01",
-        check: ({ steps: { query } }) => query?.transaction !== "committed" && `it is ${query?.transaction}`,
-      },
-    },
-  }),
+  inQuery("BEGIN begins nothing", "TRANSACTION_FINISHED", survives),
   inQuery("COMMIT fails", "23505", { ...survives, ...lastIs("rolled back"), name: "PostgresError" }),
   inQuery("COMMIT rolls back", "TRANSACTION_ROLLED_BACK", { ...survives, ...lastIs("rolled back") }),
   inQuery("COMMIT returns a row", unexpected, { ...ends, ...lastIs("unknown") }),

@@ -1,5 +1,5 @@
-// Servers that misbehave at the begin and the end of transactions: BEGIN and SAVEPOINT before a first run, COMMIT after
-// the last statement.
+// Servers that misbehave at the begin and the end of transactions: BEGIN before a first run, COMMIT after the last
+// statement.
 import * as wire from "../../support/wire.mjs";
 import { failing, onExecute, shutdown, thereupon } from "./parts.mjs";
 

@@ -74,7 +74,9 @@ export const query: Cases = {
     const { flights } = client.stats();
     const together = ["select 1 as a", "select 2 as b -- new", text].map((each) => scope.query(each));
     t.assert.deepEqual((await Promise.all(together)).at(-1)!.rows, [row]);
-    t.assert.equal(client.stats().flights - flights, 1, "calls made together still share a round trip");
+    // Before PostgreSQL 16 they are described first.
+    if (t.server.major >= 16)
+      t.assert.equal(client.stats().flights - flights, 1, "calls made together still share a round trip");
     const prepared = await scope.prepare<typeof row>(text);
     await t.assert.rows(prepared.query(), [row]);
     await t.assert.rows(scope.query(text, { cache: true }), [{ q: text, tenant: "7" }]);

@@ -182,6 +182,8 @@ export const together: Cases = {
       await client.query(numbers(t)(0));
       const mark = newMark(); // another case's session may sleep as long
       const texts = [`select /* ${mark} */ pg_sleep(60)`, "select 'behind'", "select 'last'"];
+      // Otherwise some of them would still be described, which has no effect.
+      for (const text of texts) await client.describe(text);
       const settled = Promise.allSettled([...texts.map((text) => client.query(text)), client.query(numbers(t)(1))]);
       await asleep(t, mark);
       await terminateRunning(t, mark);

@@ -638,8 +638,6 @@ export class Backend implements Accepted, Client, Standby {
     yield* session.think("statement", portal.source);
     const fetched = yield* portal.fetch(limit, (row) => this.#dataRow(portal, row));
     this.checkInterrupts();
-    const { quirks } = this.#server.options;
-    if (quirks?.answersChecks && CHECK.test(portal.source)) this.send(messages.dataRow([messages.utf8("0")]));
     if (fetched.isSuspended) {
       session.isPipelining = true;
       return this.send(messages.portalSuspended());
@@ -678,9 +676,6 @@ export class Backend implements Accepted, Client, Standby {
     }
   }
 }
-
-/** The driver's guard statement, which decides whether the first run of a statement may continue. */
-const CHECK = /^select pg_catalog\.concat\('pgz-edge: '/;
 
 const KNOWN = new Set([..."QPBEFCDHSXdcf"]);
 const EXTENDED = new Set([..."PBEFCDH"]);

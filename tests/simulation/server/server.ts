@@ -35,8 +35,6 @@ export interface Quirks {
   readonly cancelsAfter?: number;
   /** There is no `pg_prepared_statements`. */
   readonly hasNoPreparedStatements?: boolean;
-  /** Responds to each guard of a first run with a row, as immudb and SPQR's router do. */
-  readonly answersChecks?: boolean;
 }
 
 export interface ServerOptions {

@@ -5,7 +5,7 @@
 // Knows what these texts ask. Must be kept in step with js/session/first-run.ts, js/session/catalog.ts,
 // js/session/citus.ts and js/adapters/changes/log-question.ts: if their texts change, the server counts an unknown
 // statement, and a test reports it.
-import { invalidText } from "../errors.ts";
+import { invalidText, noColumn } from "../errors.ts";
 import type { Session } from "../session.ts";
 import { textOf } from "../replication/log.ts";
 import {
@@ -24,7 +24,7 @@ import {
 import { clusterQuestion } from "./cluster-questions.ts";
 import { setConfig } from "./functions.ts";
 import { begin } from "./select.ts";
-import type { Column, ParameterTypes, Plan, Prepared, Rows, Statement } from "./statement.ts";
+import type { Column, Plan, Prepared, Rows, Statement } from "./statement.ts";
 import { unquoted } from "./text.ts";
 
 const statement = (text: string, analyse: Statement["analyse"]): Statement => ({ text, tables: [], analyse });
@@ -64,33 +64,36 @@ function scope(text: string, settings: string): Statement {
 
 const SETTINGS = /current_setting\('(\w+)'\)/g;
 const GOOD = /where why operator\(pg_catalog\.!~\)'((?:[^'])*)'$/;
-const COLUMNS = /concat\('columns ',/;
-const KNOWN = /and oid operator\(pg_catalog\.<>\)all\('\{([\d,]+)\}'/;
-const RULES =
-  /bool_and\(parameter_types\[p\]::pg_catalog\.oid operator\(pg_catalog\.(?:=\)any|<>\)(all))\('\{([\d,]*)\}'::pg_catalog\.oid\[\]\)\) from pg_catalog\.unnest\(array\[([\d,]*)\]\)/g;
+const KNOWN = / and b operator\(pg_catalog\.<>\)all\('\{([\d,]+)\}'/;
+const RULES = /array\[((?:p\[\d+\],?)+)\]operator\(pg_catalog\.(&&|<@)\)'\{([\d,]*)\}'/g;
 
 function check(text: string): Statement {
   const settings = [...text.matchAll(SETTINGS)].map(([, name]) => name!);
   const good = new RegExp(GOOD.exec(text)?.[1] ?? "$^");
-  const rules = [...text.matchAll(RULES)].map(([, not, list, numbers]) => ({
-    isNot: not !== undefined,
+  const rules = [...text.matchAll(RULES)].map(([, parameters, operator, list]) => ({
+    isNot: operator === "&&",
     types: list!.split(",").map(Number),
-    parameters: numbers!.split(",").map(Number),
+    parameters: parameters!.match(/\d+/g)!.map(Number),
   }));
-  const asksColumns = COLUMNS.test(text);
+  const asksTypes = text.includes("select 'types'from");
+  const asksColumns = text.includes(",result_types r from");
   const known = new Set((KNOWN.exec(text)?.[1] ?? "").split(",").map(Number));
   const anySize = !text.includes("and typlen operator(pg_catalog.<)0");
-  return statement(text, (_session: Session, parameters: ParameterTypes): Plan => {
-    if (rules.length) parameters.use(1, textType);
+  return statement(text, ({ world }: Session): Plan => {
+    if (asksColumns && world.around.version < 16) throw noColumn("result_types", text.indexOf("result_types"));
     return {
       kind: "select",
       columns: [{ name: "int4", type: int4 }],
       // eslint-disable-next-line require-yield
-      *run({ session, parameters: [described] }): Rows {
+      *run({ session }): Rows {
         session.see();
         const reasons = [`settings ${settings.map((name) => session.settings.get(name)).join("")}`];
-        if (asksColumns) reasons.push(...columnReasons(session, known, anySize));
-        if (rules.length && !fits(session, described as string, rules)) reasons.push("types");
+        const isReadable = (one: Prepared) => !asksColumns || (one.plan?.columns ?? []).every(isKnown);
+        const isKnown = ({ type: { oid, size } }: Column) =>
+          !((oid >= 16_384 || oid === RECORD) && !known.has(oid) && (anySize || size < 0));
+        const found = preparedNow(session);
+        const isGood = found.length > 0 && found.every((one) => isReadable(one) && fits(one, rules));
+        if (asksTypes && !isGood) reasons.push("types");
         for (const why of reasons) if (!good.test(why)) throw invalidText("integer", `pgz-edge: ${why}`);
         return "SELECT";
       },
@@ -104,34 +107,16 @@ interface TypeRule {
   readonly parameters: readonly number[];
 }
 
-function named({ prepared }: Session): Prepared[] {
-  return [...prepared.values()].filter(({ name }) => name !== "");
+/** What this transaction has prepared: the statement, and the check itself if it has a name. */
+function preparedNow({ prepared, transaction }: Session): Prepared[] {
+  return [...prepared.values()].filter(({ name, preparedAt }) => name !== "" && preparedAt >= transaction!.startedAt);
 }
 
-/** Checks statements that this transaction has prepared. Before 16 the server does not report the types of columns. */
-function columnReasons(session: Session, known: ReadonlySet<number>, anySize: boolean): string[] {
-  if (session.world.around.version < 16) return [];
-  return named(session)
-    .filter(({ preparedAt }) => preparedAt >= session.transaction!.startedAt)
-    .flatMap(({ plan }) => {
-      const columns = plan?.columns ?? [];
-      const isAsked = ({ type: { oid, size } }: Column) =>
-        (oid >= 16_384 || oid === RECORD) && !known.has(oid) && (anySize || size < 0);
-      const list = `{${columns.map(({ type }) => type.oid).join(",")}}`;
-      return columns
-        .filter(isAsked)
-        .map(() => `columns ${list}`)
-        .slice(0, 1);
-    });
-}
-
-function fits(session: Session, text: string, rules: readonly TypeRule[]): boolean {
-  const found = named(session).filter((prepared) => prepared.text === text);
-  const holds = ({ parameters }: Prepared) =>
-    rules.every((rule) =>
-      rule.parameters.every((number) => rule.types.includes(parameters[number - 1]?.oid ?? 0) !== rule.isNot),
-    );
-  return found.length > 0 && found.every(holds);
+function fits({ parameters }: Prepared, rules: readonly TypeRule[]): boolean {
+  const isIn = (types: readonly number[], number: number) => types.includes(parameters[number - 1]?.oid ?? 0);
+  return rules.every(({ isNot, types, parameters: numbers }) =>
+    isNot ? !numbers.some((one) => isIn(types, one)) : !parameters.length || numbers.every((one) => isIn(types, one)),
+  );
 }
 
 // -- the question before changes --------------------------------------------------------------------------------------

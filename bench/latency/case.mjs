@@ -40,7 +40,7 @@ const LIMITS = {
   connect_known: 2,
   new_5: 1,
   known_5: 1,
-  batch_new_5: 1,
+  batch_new_5: 2,
   batch_known_5: 1,
   transaction_3: 3,
   scope: 1,

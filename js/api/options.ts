@@ -73,7 +73,10 @@ export interface RespondOptions extends StreamOptions {
 export interface ExecResult {
   /** The words of the command tag, such as `"INSERT"`; `""` for an empty query. */
   readonly command: string;
-  /** Rows returned or changed, as the server says; `null` if the command has no count. */
+  /**
+   * Rows returned or changed, as the server says; `null` if the command has no count, or if it was cancelled because a
+   * limit had cut off the result (`truncated`).
+   */
   readonly rowCount: number | null;
 }
 

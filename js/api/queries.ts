@@ -375,7 +375,7 @@ export abstract class Queries extends CallRunner {
       runBatch(call, session, items, { atomic, form, mode });
     const settled = await this.run({ text, texts, kind: "batch" }, options, waiting(body));
     settled.forEach((item, index) => {
-      if (item.status === "rejected") item.reason = here(errorOf(item.reason as PgzError, items[index]!));
+      if (item.status === "rejected") item.reason = here(errorOf(item.reason as PgzError, { ...items[index]!, texts }));
     });
     return atomic ? settled.map((item) => (item as PromiseFulfilledResult<unknown>).value) : settled;
   }
@@ -433,7 +433,7 @@ export abstract class Queries extends CallRunner {
     const { text } = this.asQuery(input, options);
     const body = async (call: Call<Description>, session: Session) => {
       const described = session.statements.shape(call, text);
-      call.sent(text.length);
+      if (!session.transaction.isBeginning) call.sent(text.length);
       const shape = await described;
       if (shape) call.succeed({ parameterTypes: [...shape.parameterTypes], fields: shape.columns });
     };

@@ -75,9 +75,7 @@ async function run(task: Task): Promise<void> {
     ...(options["no-header"] === true && { header: false }),
   };
   try {
-    // The next run is a new process, which would not know what a first run has learned: a statement whose rows only its
-    // description makes readable would run, fail, and never succeed.
-    await withClient(task, { firstRun: "describe" }, async (client) => {
+    await withClient(task, {}, async (client) => {
       const to = await destination(options["output"] as string | undefined, signal);
       const arrays = format === "csv" ? await arraysOf(client, text) : undefined;
       await pour(async function* () {

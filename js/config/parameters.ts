@@ -187,7 +187,7 @@ const parameters = new Map<string, Parameter>(
       done("keepAlive", (value) => (value === "false" ? 0 : NaN)),
     ),
     prepareThreshold: unless(/^[1-9]\d*$/, UNNAMED),
-    reWriteBatchedInserts: ignored("a batch is one round trip always"),
+    reWriteBatchedInserts: ignored("a batch is sent as one always"),
     // postgres.js', Rails', Ecto's, SQLAlchemy's, pgx'
     prepare: [
       "done",

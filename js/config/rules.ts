@@ -78,9 +78,15 @@ export function checkOptions(
     if (!known.includes(name) && (options as Record<string, unknown>)[name] !== undefined) throw refusal(name, known);
 }
 
+const partsOf = (name: string) =>
+  name
+    .replace(/([a-z])([A-Z])/g, "$1 $2")
+    .toLowerCase()
+    .match(/[a-z]+/g) ?? [];
+
 /**
- * The nearest name has the longest beginning in common, ignoring case and punctuation. Two letters in common are too
- * few.
+ * The nearest name has all its words in the unknown one, as connectTimeout in connectionTimeoutMillis, or else the
+ * longest beginning in common, ignoring case and punctuation. Two letters in common are too few.
  */
 export function unknown(
   what: string,
@@ -89,8 +95,10 @@ export function unknown(
   otherwise = `Known names: ${known.join(", ")}.`,
 ): UsageError {
   const letters = (text: string) => text.toLowerCase().replace(/[^a-z]/g, "");
-  let beginning = letters(name.slice(0, 40));
-  let nearest;
+  const given = partsOf(name.slice(0, 40));
+  const isWithin = (words: string[]) => words.every((word) => given.some((each) => each.startsWith(word)));
+  let nearest = known.find((other) => partsOf(other).length > 1 && isWithin(partsOf(other)));
+  let beginning = nearest ? "" : letters(name.slice(0, 40));
   while (beginning.length > 2 && !(nearest = known.find((other) => letters(other).startsWith(beginning))))
     beginning = beginning.slice(0, -1);
   return new UsageError(

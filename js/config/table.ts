@@ -496,8 +496,8 @@ export const OPTIONS = {
   prepare: option(oneOf("auto", "named", "unnamed"), "auto"),
   /**
    * How a statement runs that the isolate does not know. `text`: it runs at once, with values and rows as text.
-   * `describe`: the server is asked for its types first, which costs a round trip
-   * (docs/queries.md#the-first-run-of-a-statement).
+   * `describe`: the server is asked for its types first, which costs a round trip. Before PostgreSQL 16 a statement
+   * whose rows are read is described first in any case (docs/queries.md#the-first-run-of-a-statement).
    *
    * @defaultValue `text`
    */

@@ -63,6 +63,9 @@ const HELD =
   ". All are held by transactions and leases. Code inside a transaction, or with a lease, must call the transaction " +
   "or the lease: a call of the pool waits until one is free";
 
+const READ =
+  ". A stream, a loop over rows and a cursor use their connection until they are read to the end or cancelled";
+
 /** Milliseconds that running calls get when the pool closes. */
 const CLOSE_TIMEOUT = 5_000;
 
@@ -381,7 +384,7 @@ export class Pool extends TransactionCalls {
   /** What all connections are doing, as the end of a sentence. */
   #occupancy(): string {
     const { max, total, idle, acquired, connecting, waiting } = this.stats();
-    const held = this.#transactions + this.#loans.count >= max ? HELD : "";
+    const held = this.#transactions + this.#loans.count >= max ? HELD : acquired >= max ? READ : "";
     return (
       `${acquired} of ${max} in use, ${idle} idle, ${connecting} connecting, ${total} in all, ${waiting} waiting` + held
     );

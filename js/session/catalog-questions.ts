@@ -12,7 +12,7 @@ import type { Catalog } from "./catalog.ts";
 
 /**
  * Learns the definitions of these columns' types; `false` if the call ended meanwhile. Costs one flight if the catalog
- * has not been asked yet.
+ * must be asked.
  */
 export async function learnTypes(
   call: AnyCall,

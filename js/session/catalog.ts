@@ -77,7 +77,8 @@ export class Catalog {
     if (!all && !own.length) return undefined;
     const mayBeOld = (oid: number) => !this.#types.has(oid) || this.#hasComposite(oid);
     const asked = [...own, ...(all ? this.#met : [])].filter(mayBeOld);
-    return asked.length || (all && !this.#complete) ? typesSql(asked, all) : undefined;
+    const isComplete = this.#complete && !this.definitions().some(({ code }) => code === TYPE_COMPOSITE);
+    return asked.length || (all && !isComplete) ? typesSql(asked, all) : undefined;
   }
 
   /** Stores the answer to `question`. */

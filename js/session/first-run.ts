@@ -14,7 +14,7 @@
 //
 // The check sets nothing, because settings change what a statement means: `now()::text`, `'1 day'::text`. Knows
 // settings, types and SQL. Must not know how a statement runs.
-import { BoundedMap } from "../util/bounded.ts";
+import { BoundedMap, BoundedSet } from "../util/bounded.ts";
 import { LONGEST_KNOWN_TYPES, MOST_SERVERS } from "../util/limits.ts";
 import { firstWord, readings, type SqlReader } from "../util/sql-reader.ts";
 import { TextCache } from "../util/text-cache.ts";
@@ -48,7 +48,8 @@ const UNDEFINED_COLUMN = "42703";
 
 /**
  * The reason in the message of a check that failed for types of the statement: it may pass for another statement. A
- * failed check's reason is not a number, so the cast fails, and the server's log has the reason.
+ * failed check's reason is the name of no setting, which is an error (42704), and the server's log has it. A cast to a
+ * number will not do: someone may have made a cast that accepts any text.
  */
 const TYPES = "types";
 
@@ -109,12 +110,13 @@ export function firstRunOf(
   if ((failures.get(server) ?? 0) >= ENOUGH) return undefined;
   const release = releaseOf(version) ?? releases.get(server);
   if (release !== undefined && release < (columns ? FIRST_WITH_RESULT_TYPES : OLDEST)) return undefined;
+  if (columns && withoutResultTypes.has(server)) return undefined;
   if (!isPipelinable(text) || readings(text).some(namesSetter)) return undefined;
   const first = firstParameters(values);
   if (!first || first.rules.length > MOST_RULES) return undefined;
   const { parameters, rules } = first;
   const known = fitting(columns?.known ?? []);
-  const check = checkOf(release === undefined, rules, columns && { known, anySize: columns.anySize });
+  const check = checkOf(release === undefined, rules, columns && { ...columns, known });
   return { text, parameters, hasValues: values.length > 0, check, known };
 }
 
@@ -138,10 +140,8 @@ function namesSetter(reader: SqlReader): boolean {
  */
 export function checkFailed(server: string, code: string, message: string, version: string | undefined): boolean {
   noteVersion(server, version);
-  if (message.includes(`pgz-edge: ${TYPES}`)) return true;
-  if (code !== UNDEFINED_COLUMN) return false;
-  releases.set(server, Math.min(releaseOf(version) ?? OLDEST, FIRST_WITH_RESULT_TYPES - 1));
-  return true;
+  if (code === UNDEFINED_COLUMN) withoutResultTypes.add(server);
+  return code === UNDEFINED_COLUMN || message.includes(`pgz-edge: ${TYPES}`);
 }
 
 /**
@@ -169,6 +169,8 @@ function noteVersion(server: string, version: string | undefined): void {
  */
 const failures = new BoundedMap<string, number>(MOST_SERVERS);
 const ENOUGH = 2;
+/** Servers whose `pg_prepared_statements` has no types of columns, whatever version they report. */
+const withoutResultTypes = new BoundedSet<string>(MOST_SERVERS);
 /** By server: the release that a session was told, for those that send their first query before they are told. */
 const releases = new BoundedMap<string, number>(MOST_SERVERS);
 
@@ -182,7 +184,7 @@ function checkOf(isNew: boolean, rules: readonly TypeRule[], columns: CheckedCol
   const reasons = [`select pg_catalog.concat('settings ',${settings.join()}) why`];
   if (rules.length || columns) reasons.push(badTypes(rules, columns));
   const bad = `(${reasons.join(" union all ")})b where why operator(pg_catalog.!~)'${good}'`;
-  const sql = `select pg_catalog.concat('pgz-edge: ',why)::int from${bad}`;
+  const sql = `select pg_catalog.current_setting(pg_catalog.concat('pgz-edge: ',why))from${bad}`;
   return { id: idOf(sql), sql };
 }
 

@@ -12,6 +12,7 @@
 import type { Connection } from "../connection/connection.ts";
 import type { Handlers, Operation, RowSink } from "../connection/operation.ts";
 import type { Form } from "../rows/form.ts";
+import { BoundedSet } from "../util/bounded.ts";
 import { PgzError } from "../util/errors.ts";
 import { COLUMNS_KNOWN, ROWS_NONE, type Column, type CoreConnection, type Limits } from "../wasm/boundary.ts";
 import type { Definition } from "../wasm/type-definitions.ts";
@@ -24,7 +25,9 @@ import { isCitusError, rememberCitus } from "./citus.ts";
 import type { SchemaChanges } from "./schema-changes.ts";
 import { encodedStatement, newShapeId, newStatement, shapes, type LearnedShape, type Shape } from "./shapes.ts";
 import type { Learned } from "./learned.ts";
-import { putInFront, type Front, type TransactionBlock } from "./transaction-block.ts";
+import { putInFront, type TransactionBlock } from "./transaction-block.ts";
+
+const MOST_UNLEARNED = 100;
 
 /** A flight names a statement that the server does not have. */
 const NO_SUCH_STATEMENT = "26000";
@@ -48,7 +51,7 @@ interface Parts {
   readonly catalog: Catalog;
   readonly learned: Learned;
   readonly changes: SchemaChanges;
-  readonly block: Front & Pick<TransactionBlock, "prepareRepeat">;
+  readonly block: Pick<TransactionBlock, "preludes" | "carried" | "describes" | "prepareRepeat">;
 }
 
 /** A pending Describe of a statement. */
@@ -68,6 +71,8 @@ export class Statements {
   readonly #block: Parts["block"];
   /** Whether settings of the session, or the server, rule out a first run as text. */
   #describesFirst = false;
+  /** Statements whose first run here has not made them known, because the catalog must be asked: described next. */
+  readonly #unlearned = new BoundedSet<string>(MOST_UNLEARNED);
   /** Handlers for every operation that runs statements. They store what its responses say about them. */
   readonly handlers: Handlers = {
     columns: ({ shape, columns }) => {
@@ -109,16 +114,10 @@ export class Statements {
   }
 
   /** Puts an execution on the wire, after a waiting BEGIN and after settings. */
-  execute(
-    call: AnyCall,
-    front: Front,
-    { shape, parameters }: BoundStatement,
-    request: RowRequest,
-    rows: RowSink,
-  ): Operation {
+  execute(call: AnyCall, { shape, parameters }: BoundStatement, request: RowRequest, rows: RowSink): Operation {
     const known = this.#tellColumns(shape, rows);
     this.#learned.remember(shape);
-    const { preludes } = front;
+    const { preludes } = this.#block;
     const { limits } = request;
     const form = known ? request.form | COLUMNS_KNOWN : request.form;
     const command = (handle: CoreConnection) => {
@@ -131,7 +130,7 @@ export class Statements {
       const columns = this.#learned.columns(shape);
       if (known && columns && known !== columns) rows.columns?.(columns);
     };
-    return front.carried(call.operate(this.#connection, command, { rows, on: this.handlers, isNext }));
+    return this.#block.carried(call.operate(this.#connection, command, { rows, on: this.handlers, isNext }));
   }
 
   /** Adds a statement to a batch, so that its items can refer to it. */
@@ -181,7 +180,7 @@ export class Statements {
     values: readonly unknown[],
     { form, policy }: Pick<Form, "form" | "policy">,
   ): FirstRun | undefined {
-    if (this.#describesFirst) return undefined;
+    if (this.#describesFirst || this.#unlearned.has(text)) return undefined;
     const version = this.#connection.parameters.get("server_version");
     if (form === ROWS_NONE) return firstRunOf(this.#server, text, values, undefined, version);
     const columns = { known: this.#catalog.readable(), anySize: policy?.parsers !== undefined };
@@ -217,7 +216,13 @@ export class Statements {
    * must be asked first.
    */
   learnedNow(text: string, learned: LearnedShape, id: number): Shape | undefined {
-    if (this.#catalog.question(learned.columns) !== undefined) return undefined;
+    // The text of a type of fixed size, such as an enum, is its value.
+    const variable = learned.columns.filter(({ typeSize }) => typeSize < 0);
+    if (this.#catalog.question(variable) !== undefined) return void this.#unlearned.add(text);
+    return this.#put(text, learned, id);
+  }
+
+  #put(text: string, learned: LearnedShape, id: number): Shape {
     return shapes.put(this.#learnedOf, text, this.#withDefinitions(learned), id);
   }
 
@@ -234,10 +239,9 @@ export class Statements {
    */
   async learn(call: AnyCall, text: string, described?: LearnedShape): Promise<Shape | undefined> {
     if (described) {
-      const found = await this.#withTypes(call, described);
-      if (!found) return undefined;
-      if (!this.#catalog.isGone(found.columns))
-        return shapes.put(this.#learnedOf, text, found, this.known(text)?.id ?? newShapeId());
+      if (!(await this.#learnTypes(call, [described]))) return undefined;
+      if (!this.#catalog.isGone(described.columns))
+        return this.#put(text, described, this.known(text)?.id ?? newShapeId());
     }
     const [shape] = (await this.#learn(call, [text], false)) ?? [];
     if (shape instanceof PgzError) throw shape;
@@ -256,15 +260,22 @@ export class Statements {
   async #learn(call: AnyCall, texts: readonly string[], named: boolean): Promise<(Shape | PgzError)[] | undefined> {
     const learning = texts.map((text) => this.#describe(call, text, named));
     for (const { operation } of learning) await operation.done;
-    const learned: (Shape | PgzError)[] = [];
+    const answers: (LearnedShape | PgzError)[] = [];
     for (const describing of learning) {
-      const { text, id } = describing;
-      let found = await this.#found(call, describing, named);
-      // The type was dropped, and perhaps created again, since the server was asked about it.
-      if (found && !(found instanceof PgzError) && this.#catalog.isGone(found.columns))
-        found = await this.#found(call, this.#describe(call, text, named, id), named);
+      const found = await this.#found(call, describing, named);
       if (!found) return undefined;
-      const shape = found instanceof PgzError ? found : shapes.put(this.#learnedOf, text, found, id);
+      answers.push(found);
+    }
+    if (!(await this.#learnTypes(call, answers))) return undefined;
+    const learned: (Shape | PgzError)[] = [];
+    for (const [at, { text, id }] of learning.entries()) {
+      let found: LearnedShape | PgzError | undefined = answers[at]!;
+      // The type was dropped, and perhaps created again, since the server was asked about it.
+      if (!(found instanceof PgzError) && this.#catalog.isGone(found.columns)) {
+        found = await this.#found(call, this.#describe(call, text, named, id), named);
+        if (!found || !(await this.#learnTypes(call, [found]))) return undefined;
+      }
+      const shape = found instanceof PgzError ? found : this.#put(text, found, id);
       // The statement has been prepared under a name that is not this shape's.
       if (named && !(shape instanceof PgzError) && shape.id !== id)
         this.#connection.tell((handle) => handle.forget(id));
@@ -288,7 +299,7 @@ export class Statements {
     }
     if (operation.wasHitByOtherCancel) await this.#block.prepareRepeat(operation);
     if (!operation.wasHitByOtherCancel || !mayAskAgain(this.#connection.transactionStatus))
-      return operation.error ?? this.#withTypes(call, answer.shape!);
+      return operation.error ?? answer.shape;
     await this.#connection.stopping;
     return call.finished ? undefined : this.#found(call, this.#describe(call, text, named, id), named);
   }
@@ -308,7 +319,7 @@ export class Statements {
       return handle.describe(text, named ? id : 0);
     };
     // It carries a waiting BEGIN: what it fails with fails the transaction, as every statement's error does.
-    const operation = this.#block.carried(
+    const operation = this.#block.describes(
       call.operate(this.#connection, command, {
         duplex: true,
         on: { shape: (event) => void (answer.shape = event) },
@@ -317,16 +328,16 @@ export class Statements {
     return { text, id, operation, answer };
   }
 
-  /**
-   * Returns the shape with the definitions of its columns' types, and with binary formats wherever the core can then
-   * read them. Costs one more flight if the catalog has not been asked yet.
-   */
-  async #withTypes(call: AnyCall, shape: LearnedShape): Promise<LearnedShape | undefined> {
-    const { columns } = shape;
-    if (!(await learnTypes(call, this.#connection, this.#catalog, columns))) return undefined;
-    return this.#withDefinitions(shape);
+  /** Asks the catalog for types of these shapes' columns, in one flight; `false` if the call ended meanwhile. */
+  #learnTypes(call: AnyCall, found: readonly (LearnedShape | PgzError)[]): Promise<boolean> {
+    const columns = found.flatMap((one) => (one instanceof PgzError ? [] : one.columns));
+    return learnTypes(call, this.#connection, this.#catalog, columns);
   }
 
+  /**
+   * Returns the shape with the definitions of its columns' types, and with binary formats wherever the core can then
+   * read them.
+   */
   #withDefinitions(shape: LearnedShape): LearnedShape {
     const { columns } = shape;
     const types = this.#catalog.definitions(columns);

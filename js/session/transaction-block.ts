@@ -38,9 +38,6 @@ export function putInFront(handle: CoreConnection, preludes: readonly string[]):
   for (const prelude of preludes) handle.prelude(prelude);
 }
 
-/** What is in front of a flight, and who notes the operation that carries it. */
-export type Front = Pick<TransactionBlock, "preludes" | "carried">;
-
 const NONE: readonly string[] = [];
 
 /**
@@ -69,6 +66,8 @@ export class TransactionBlock {
   #waiting: string | undefined;
   /** The last flight that carried BEGIN. Cleared when it succeeds, so that its operation and row sink can be freed. */
   #carried: { readonly begin: string; readonly operation: Operation } | undefined;
+  /** The call whose descriptions carried BEGIN. Nothing else has been sent in the transaction since then. */
+  #described: { readonly begin: string; readonly owner: Operation["owner"] } | undefined;
   #beginFailed = false;
   /** `Connection.blockChanges` when a callback began its transaction; `undefined`: none runs. */
   #changesBefore: number | undefined;
@@ -110,10 +109,20 @@ export class TransactionBlock {
     return this.status === "I" && !this.isWaiting;
   }
 
+  /** Whether BEGIN waits or is under way: a call that is sent now could run outside the transaction. */
+  get isBeginning(): boolean {
+    return this.isWaiting || this.#isUnderWay;
+  }
+
   /** Where a statement that is sent now runs. */
   get place(): Place {
     if (this.isNone) return "alone";
     return this.status === "I" ? "begins" : "inside";
+  }
+
+  /** The same for this call. A transaction in which it has only described something begins with what it sends next. */
+  placeOf(call: AnyCall): Place {
+    return (this.#described?.owner as unknown) === call ? "begins" : this.place;
   }
 
   /**
@@ -153,8 +162,8 @@ export class TransactionBlock {
 
   /** Lets a transaction begin with the next flight. */
   begin(text: string): void {
+    this.withdraw();
     this.#waiting = text;
-    this.#carried = undefined;
     this.#beginFailed = false;
   }
 
@@ -173,22 +182,55 @@ export class TransactionBlock {
   withdraw(): void {
     this.#waiting = undefined;
     this.#carried = undefined;
+    this.#described = undefined;
   }
 
-  /** The statements in front of the next flight: a waiting BEGIN, and settings. `carried` must follow. */
+  /**
+   * The statements in front of the next flight: a waiting BEGIN, and settings. None if BEGIN is under way, because what
+   * is sent behind it runs inside its transaction: only descriptions may be. `carried` must follow.
+   */
   get preludes(): readonly string[] {
-    return this.#waiting === undefined ? this.settings : [this.#waiting, ...this.#settings];
+    if (this.#waiting === undefined) return this.settings;
+    return this.#isUnderWay ? NONE : [this.#waiting, ...this.#settings];
   }
 
-  /** Notes that the operation, which was put on the wire just now, carries the preludes. Returns it. */
+  get #isUnderWay(): boolean {
+    return this.#carried !== undefined && !this.#carried.operation.ended;
+  }
+
+  /**
+   * Notes that the operation, which was put on the wire just now, carries the preludes. Returns it. If a description of
+   * the same call has begun the transaction, nothing else is in it, so that both can be repeated together.
+   */
   carried(operation: Operation): Operation {
+    const described = this.#described;
+    this.#described = undefined;
+    const begin = this.#waiting ?? (described?.owner === operation.owner ? described?.begin : undefined);
+    if (begin !== undefined) this.#carry(begin, operation);
+    return this.#noticed(operation);
+  }
+
+  /** The same for a description, which leaves nothing in the transaction that it begins. */
+  describes(operation: Operation): Operation {
     const begin = this.#waiting;
-    if (this.#scope) operation.whenOver(() => isCitusError(operation.error) && rememberCitus(this.#connection.config));
-    if (begin !== undefined) {
-      this.#carried = { begin, operation };
-      operation.carriesBegin = true;
-      operation.whenOver(() => operation.lost ?? this.#arrived(operation));
+    if (begin !== undefined && !this.#isUnderWay) {
+      this.#carry(begin, operation);
+      const { owner } = operation;
+      operation.whenOver(() => {
+        if (!operation.lost && !operation.error) this.#described = { begin, owner };
+      });
     }
+    return this.#noticed(operation);
+  }
+
+  #carry(begin: string, operation: Operation): void {
+    this.#carried = { begin, operation };
+    operation.carriesBegin = this.isWaiting;
+    operation.whenOver(() => operation.lost ?? this.#arrived(operation));
+  }
+
+  #noticed(operation: Operation): Operation {
+    if (this.#scope) operation.whenOver(() => isCitusError(operation.error) && rememberCitus(this.#connection.config));
     return operation;
   }
 
@@ -227,6 +269,7 @@ export class TransactionBlock {
     await this.rollBack();
     if (this.#connection.closed) throw this.#connection.closed;
     this.#waiting = carried.begin;
+    this.#beginFailed = false;
   }
 
   /**

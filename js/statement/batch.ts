@@ -138,7 +138,7 @@ class Batch<Row> {
     ignoresCache: boolean,
   ): Promise<Settled<Row>[] | undefined | OutdatedAttempt> {
     const { catalog, statements, transaction } = this.#session;
-    const { place } = transaction;
+    const place = transaction.placeOf(this.#call);
     const run = new BatchRun<Row>(encoded, this.#plan, statements.handlers, catalog);
     this.#hasRun = true;
     const { error } = await this.#send(encoded, run);

@@ -76,10 +76,10 @@ export class Execution {
     const { statements, transaction } = this.#session;
     switch (step.do) {
       case "execute": {
-        this.#operation = statements.execute(call, transaction, step, form, newSink());
+        this.#operation = statements.execute(call, step, form, newSink());
         this.#operation.whenOver(this.#over);
         // If BEGIN failed, a call sent after it would run outside the transaction.
-        if (!transaction.isWaiting) call.sent(query.text.length + step.parameters.length);
+        if (!transaction.isBeginning) call.sent(query.text.length + step.parameters.length);
         return;
       }
       case "end":
@@ -136,7 +136,7 @@ export class Execution {
     const { form, newSink } = this.#statement;
     const call = this.#call;
     const run = new FirstExecution(call, this.#session, first, form, newSink());
-    if (!transaction.isWaiting) call.sent(first.text.length + first.parameters.length);
+    if (!transaction.isBeginning) call.sent(first.text.length + first.parameters.length);
     await run.over();
     return () => this.#state.ranFirst(run);
   }

@@ -119,7 +119,7 @@ export class ExecutionState {
     const { text, values } = this.#query;
     checkCount(values);
     if (!this.#hasNames) return LEARN_NAMES;
-    this.#place = transaction.place;
+    this.#place = transaction.placeOf(this.#call);
     if (this.#ignoresCache) return { do: "describe", learned: this.#learned };
     const shape = statements.known(text);
     if (shape) return this.#execute(shape, true);
@@ -135,7 +135,7 @@ export class ExecutionState {
 
   described(shape: Shape): Step {
     // The description may have carried BEGIN.
-    this.#place = this.#session.transaction.place;
+    this.#place = this.#session.transaction.placeOf(this.#call);
     return this.#execute(shape, false);
   }
 
@@ -282,6 +282,7 @@ export class ExecutionState {
       this.#failedAttempt = this.#learned = undefined;
       return { do: "pause", attempt: this.#repeats.conflict!, error: error as PgzError };
     }
+    this.#learned = undefined;
     // The server signals a cancel twice, to the backend and to its process group: the second signal may still come.
     return WAIT;
   }

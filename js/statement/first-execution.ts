@@ -1,8 +1,8 @@
 // The first run of a statement that the isolate does not know: what the responses of its one flight describe, and rows
 // that come as text.
 //
-// Knows the order of the flight's answers. Must not know which statements may run this way (first-run.ts), nor what a
-// failure leads to (execution-state.ts).
+// Knows how the flight is sent and which of its failures leave nothing behind. Must not know which statements may run
+// this way (first-run.ts), nor what a failure leads to (execution-state.ts).
 import type { Operation, RowSink } from "../connection/operation.ts";
 import type { AnyCall } from "../session/call.ts";
 import type { FirstRun } from "../session/first-run.ts";
@@ -20,7 +20,10 @@ export class FirstExecution {
   readonly #session: Session;
   readonly #run: FirstRun;
   readonly #id = newShapeId();
-  /** The definitions of the types that the check takes for known, should the catalog forget them meanwhile. */
+  /**
+   * The definitions of the types that the check takes for known: the catalog may forget them meanwhile, and beside a
+   * type that it does not know the statement has no shape.
+   */
   readonly #types: readonly Definition[];
   readonly #operation: Operation;
   #learned: LearnedShape | undefined;

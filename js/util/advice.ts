@@ -1,7 +1,7 @@
 // Says what to write instead, if an error and the SQL show the mistake.
 //
-// Knows mistakes that users of every driver make with parameters. Must not know how a statement runs. No advice repeats
-// text of the SQL.
+// Knows mistakes that users of every driver make. Must not know how a statement runs. No advice repeats text of the
+// SQL.
 
 import { firstWord, SqlReader } from "./sql-reader.ts";
 
@@ -32,12 +32,21 @@ const NO_PARAMETERS = "This kind of statement takes no parameters: only SELECT, 
 /** What stands in the place of `$1` in other drivers: `?`, `:name`, `%s` and `@p1`. */
 const PLACEHOLDER = "Placeholders are $1, $2 …, or ${value} in sql`…`: ";
 
-/** Returns a sentence for the user, or `undefined` if there is nothing to add to the error. */
+/** What the server says of a relation, a column, a type, a function or a schema that is not there. */
+const MISSING = /^(42P01|42703|42704|42883|3F000)$/;
+
+/**
+ * Returns a sentence for the user, or `undefined` if there is nothing to add to the error. `others`: the SQL of all
+ * statements of a batch.
+ */
 export function adviceFor(
   { code, message, position }: Refusal,
   text: string,
   values: readonly unknown[],
+  others: readonly string[] = [],
 ): string | undefined {
+  if (MISSING.test(code) && others.some((other) => other !== text && /^(create|alter)$/.test(firstWord(other))))
+    return "A batch describes its statements before it runs: create things in an earlier call, or use simple().";
   if (code === "INVALID_QUERY")
     return hasQuotedParameter(text, values.length)
       ? "Within quotes $1 is text: write $1 without them, and put words around it with ||, as in '%' || $1 || '%'."

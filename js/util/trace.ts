@@ -41,12 +41,12 @@ function hide(error: PgzError, name: "query" | "excerpt" | "advice" | "parameter
   Object.defineProperty(error, name, { value, configurable: true, writable: true });
 }
 
-function describe(error: PgzError, text: string, { isRewritten, values = [] }: CallSubject): void {
+function describe(error: PgzError, text: string, { isRewritten, values = [], texts }: CallSubject): void {
   hide(error, "query", shownSql(text));
   const position = isRewritten ? undefined : positionOf(error, text);
   const excerpt = position === undefined ? undefined : excerptOf(text, position);
   const { code, message } = error;
-  const advice = adviceFor({ code, message, position }, text, values);
+  const advice = adviceFor({ code, message, position }, text, values, texts);
   if (excerpt) hide(error, "excerpt", excerpt);
   if (advice) hide(error, "advice", advice);
 }

@@ -65,6 +65,8 @@ function inputOf(where: Where, type: number, value: unknown): string {
   if (type === BOOL && kind !== "boolean") return wrong(where, value, "pass a boolean");
   if (type === FLOAT4 && kind === "number") return String(float4(where, value as number));
   if (kind === "number" || kind === "bigint" || kind === "boolean") return String(value);
+  if (type in elements && kind === "object")
+    return wrong(where, value, `pass an array${Symbol.iterator in (value as object) ? ", as in [...values]" : ""}`);
   const hint =
     kind === "object" && !Array.isArray(value)
       ? `, or cast the parameter to ${value instanceof Date ? "timestamptz" : "jsonb"}`

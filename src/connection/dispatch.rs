@@ -171,7 +171,7 @@ impl State {
         match (part.tag, self.operations.front_mut()) {
             (b'D', operation) => {
                 let Some(sink) = operation.and_then(Operation::row_sink) else {
-                    return Err(out_of_place());
+                    return Err(self.out_of_place());
                 };
                 caps_bytes = sink.caps_bytes();
                 arriving = sink.arriving(looked_at, rows);
@@ -241,7 +241,7 @@ impl State {
             _ => None,
         };
         let Some(sink) = sink else {
-            return Err(out_of_place());
+            return Err(self.out_of_place());
         };
         let read = self.context.rows(body, following, sink);
         read.or_else(|failure| self.unreadable(failure))
@@ -279,7 +279,16 @@ impl State {
             Some(Operation::Simple(operation)) => {
                 operation.data(body, following, &mut self.context)
             }
-            _ => Err(out_of_place()),
+            _ => Err(self.out_of_place()),
+        }
+    }
+
+    /// The failure for a DataRow where none is expected.
+    #[cold]
+    fn out_of_place(&self) -> Failure {
+        match self.operations.front() {
+            Some(Operation::FirstRun(_)) => first_run::unexpected(b'D'),
+            _ => Failure::unexpected("a conversation without rows", b'D'),
         }
     }
 
@@ -349,11 +358,6 @@ impl State {
             self.operations.pop_front();
         }
     }
-}
-
-/// The failure for a DataRow where none is expected.
-fn out_of_place() -> Failure {
-    Failure::unexpected("a conversation without rows", b'D')
 }
 
 /// Maximum length of a message of this type. Rows and COPY data may be as long as the caller's limit.

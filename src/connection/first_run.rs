@@ -174,7 +174,6 @@ impl FirstRun {
             (Step::Rows | Step::NoRows, M::CommandComplete { command_tag }) => {
                 self.completed(command_tag, context)
             }
-            (Step::NoRows, M::EmptyQueryResponse) => self.completed(b"", context),
             _ => return Err(unexpected(tag)),
         })
     }

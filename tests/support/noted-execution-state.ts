@@ -53,7 +53,7 @@ export function newState({
 }: Given = {}) {
   const log: unknown[] = [];
   const call = { finished: false };
-  const transaction = { place: "alone", status: "I", isNone: true };
+  const transaction = { place: "alone", placeOf: () => transaction.place, status: "I", isNone: true };
   const statements = {
     shape: knows,
     isText: false,

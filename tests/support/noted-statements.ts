@@ -60,6 +60,7 @@ export class NotedSession {
   readonly block = {
     preludes: [] as string[],
     carried: (operation: Operation) => operation,
+    describes: (operation: Operation) => operation,
     prepareRepeat: () => Promise.resolve(),
   };
   /** The types that the core cannot read in binary. */

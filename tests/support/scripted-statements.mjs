@@ -156,7 +156,7 @@ export function find(text) {
   const found =
     catalogue[sql] ??
     (verb && transaction(verb)) ??
-    (sql.startsWith("select pg_catalog.concat('pgz-edge: ',why)") ? check : undefined) ??
+    (sql.startsWith("select pg_catalog.current_setting(pg_catalog.concat('pgz-edge: ',why))") ? check : undefined) ??
     (sql.startsWith("select where pg_catalog.set_config(") ? settings : undefined) ??
     (/^with recursive ranges .* pg_catalog\.json_agg/.test(sql) ? question : undefined);
   if (!found) return undefined;

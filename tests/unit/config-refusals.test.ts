@@ -53,6 +53,7 @@ test.each([
   [{ sslMode: "require" }, '"sslMode"', '"sslmode"'],
   [{ ssl: true }, '"ssl"', '"sslmode"'],
   [{ statementCache: 5 }, '"statementCache"', '"statementCacheSize"'],
+  [{ connectionTimeoutMillis: 5 }, '"connectionTimeoutMillis"', '"connectTimeout"'],
   [{ toString: 1 }, '"toString"', '"'],
   [{ application_name: "x" }, '"application_name"', '"applicationName"'],
 ])("UNKNOWN_OPTION: %j is named with the nearest known option", (option, name, nearest) => {

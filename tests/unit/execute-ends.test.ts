@@ -17,10 +17,10 @@ function newSession(): { noted: NotedSession; session: Session } {
   const noted = new NotedSession();
   const { connection, catalog, statements } = noted;
   const transaction = {
-    place: "alone",
+    placeOf: () => "alone",
     status: "I",
     isNone: true,
-    isWaiting: false,
+    isBeginning: false,
     preludes: [],
     carried: (operation: Operation) => operation,
     prepareRepeat: () => Promise.resolve(),

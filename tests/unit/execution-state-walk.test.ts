@@ -98,6 +98,7 @@ class World {
         get place() {
           return place();
         },
+        placeOf: place,
         get isNone() {
           return place() === "alone";
         },

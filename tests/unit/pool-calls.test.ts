@@ -154,6 +154,18 @@ const HELD =
   "All are held by transactions and leases. Code inside a transaction, or with a lease, must call the transaction or " +
   "the lease: a call of the pool waits until one is free.";
 
+test("a call that waits for the connection of a stream is told that streams use theirs to the end", async () => {
+  const { pool, server } = memoryPool({ max: 1, acquireTimeout: 30 });
+  const held = holdBack(server);
+  const stream = pool.stream("select n");
+  await expect(pool.query("select n")).rejects.toMatchObject({
+    code: "ACQUIRE_TIMEOUT",
+    message: expect.stringContaining("1 waiting. A stream, a loop over rows and a cursor use their connection until"),
+  });
+  held.all();
+  expect(await new Response(await stream).text()).toBe('{"n":0}\n');
+});
+
 test("a call that waits for too long gets an error with the state of the pool", async () => {
   const { pool } = memoryPool({ max: 2, acquireTimeout: 30 });
   const lease = await pool.acquire();

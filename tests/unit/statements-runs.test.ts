@@ -38,9 +38,9 @@ function newSink(refuses = false) {
 }
 
 function execute(shape: Shape, sink: RowSink = { rows: () => {} }, preludes: readonly string[] = []): Operation {
-  const front = { preludes, carried: (operation: Operation) => operation };
+  session.block.preludes.splice(0, Infinity, ...preludes);
   const request = { form, limits: NO_LIMITS };
-  return session.statements.execute(session.owner, front, { shape, parameters }, request, sink);
+  return session.statements.execute(session.owner, { shape, parameters }, request, sink);
 }
 
 // -- executions ------------------------------------------------------------------------------------------------------
@@ -242,9 +242,15 @@ test("the check has a name on its connection, except behind a pooler", () => {
 });
 
 test("what a first run learns is shared, once the catalog knows the types", () => {
-  const learned = shapeOf([MOOD]);
+  const enumerated = shapeOf([MOOD]);
+  const learned = { ...enumerated, columns: enumerated.columns.map((column) => ({ ...column, typeSize: -1 })) };
+  expect(first("select m")).toBeDefined();
   expect(session.statements.learnedNow("select m", learned, 77)).toBeUndefined();
   expect(session.statements.known("select m")).toBeUndefined();
+  // It would not be known after another first run either.
+  expect(first("select m")).toBeUndefined();
+  // The text of a type of fixed size is its value.
+  expect(session.statements.learnedNow("select e", enumerated, 78)).toBe(session.statements.known("select e"));
   session.catalog.learn([{ typeOid: MOOD }], [[MOOD, "e", "mood", [0], [], ","]]);
   const shape = session.statements.learnedNow("select m", { ...learned, resultFormats: [0] }, 77)!;
   expect(shape).toMatchObject({ id: 77, sql: "select m", types: session.catalog.definitions([{ typeOid: MOOD }]) });

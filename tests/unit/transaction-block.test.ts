@@ -239,8 +239,55 @@ test("a failed flight that began a transaction is rolled back, and BEGIN is sent
   const { block, operation } = await failedBeginning("E");
   await block.prepareRepeat(operation);
   expect(connection.log).toEqual(["ROLLBACK", "abandon without a cancel", "over"]);
-  expect(stateOf(block)).toEqual({ ...WAITING, beginFailed: true });
+  expect(stateOf(block)).toEqual(WAITING);
   expect(fly(block).preludes).toEqual(["begin"]);
+});
+
+test("of several descriptions in one go the first carries BEGIN, and their call may begin the transaction again", async () => {
+  const block = blockOf();
+  block.begin("begin");
+  const call = {} as AnyCall;
+  const describe = () => {
+    const { preludes } = block;
+    return { preludes, operation: block.describes(new Operation({}, call as never)) };
+  };
+  const [first, second] = [describe(), describe()];
+  expect([first.preludes, second.preludes, block.isBeginning]).toEqual([["begin"], [], true]);
+  connection.transactionStatus = "T";
+  for (const { operation } of [first, second]) {
+    operation.end();
+    await operation.done;
+  }
+  expect([block.isWaiting, block.isBeginning]).toEqual([false, false]);
+  expect([block.placeOf(call), block.placeOf({} as AnyCall), block.place]).toEqual(["begins", "inside", "inside"]);
+  const run = block.carried(new Operation({}, call as never));
+  expect([block.isBeginning, block.placeOf(call)]).toEqual([true, "inside"]);
+  connection.transactionStatus = "E";
+  run.fail(failure);
+  run.end();
+  await run.done;
+  await block.prepareRepeat(run);
+  expect(block.preludes).toEqual(["begin"]);
+});
+
+test("what another call sends after a description keeps the transaction", async () => {
+  const block = blockOf();
+  block.begin("begin");
+  const [call, other] = [{} as AnyCall, {} as AnyCall];
+  const described = block.describes(new Operation({}, call as never));
+  connection.transactionStatus = "T";
+  described.end();
+  await described.done;
+  const between = block.carried(new Operation({}, other as never));
+  between.end();
+  await between.done;
+  expect(block.placeOf(call)).toBe("inside");
+  const run = block.carried(new Operation({}, call as never));
+  run.fail(failure);
+  run.end();
+  await run.done;
+  await block.prepareRepeat(run);
+  expect([connection.log, block.isWaiting]).toEqual([[], false]);
 });
 
 test("a flight inside a transaction, or after another BEGIN, does not make BEGIN repeat", async () => {

@@ -469,7 +469,6 @@ pub(super) const WALK: &[(&str, Moves)] = &[
         &[
             ("ErrorResponse", "first run Ready"),
             ("CommandComplete", "first run Ready"),
-            ("EmptyQueryResponse", "first run Ready"),
         ],
     ),
     (

@@ -71,7 +71,7 @@ export const firstRuns: Cases = {
       const one = (n: number) => client.exec(fresh(`select n from generate_series(1, ${n}) n`));
       const prepared = async () => {
         const counted = await client.simple(
-          "select count(*) as n from pg_prepared_statements where statement ^@ 'select pg_catalog.concat(''pgz-edge'",
+          "select count(*) as n from pg_prepared_statements where statement ~ 'pgz-edge: '",
         );
         return Number(counted[0]!.rows[0]!["n"]);
       };
@@ -331,6 +331,50 @@ export const firstRuns: Cases = {
       "PARAMETER_OUT_OF_RANGE",
     );
     await t.assert.rows(client.query("select 1 as n"), [{ n: 1 }]);
+  },
+  async "several new statements begin a transaction once, and what is out of date among them begins it again"(t) {
+    const [client, s] = await newSchema(t);
+    const notices: string[] = [];
+    const observer = { onNotice: ({ message }: { message: string }) => void notices.push(message) };
+    const noting = await t.client({ observer });
+    const fixed = { isolation: "serializable", readOnly: true, deferrable: true } as const;
+    const two = () => [fresh("select 1 as n"), fresh("select 2 as n")] as const;
+    const found = await noting.transaction((tx) => tx.batch(two()), fixed);
+    t.assert.deepEqual(found.map(({ rows }) => rows).flat(), [{ n: 1 }, { n: 2 }]);
+    const [one, other] = two();
+    await noting.transaction((tx) => Promise.all([tx.describe(one), tx.query(other)]), fixed);
+    t.assert.deepEqual(notices, []);
+    await client.simple(`create table ${s}.st (a int4); insert into ${s}.st values (1)`);
+    const known = `select * from ${s}.st`;
+    for (const _ of "123") await t.assert.rows(client.query(known), [{ a: 1 }]);
+    await unseen(client, `alter table ${s}.st add column b text`);
+    const [first] = await client.transaction((tx) => tx.batch([known, fresh("select 1")]));
+    t.assert.deepEqual(first?.rows, [{ a: 1, b: null }]);
+  },
+  async "a new statement whose record holds a composite is read with the composite as it is now"(t) {
+    const [client, s] = await newSchema(t);
+    await client.simple(`create type ${s}.c as (a int4, b int4)`);
+    const record = () => fresh(`select row(row(1, 2)::${s}.c) as r`);
+    await t.assert.rows(client.query(record()), [{ r: { f1: { a: 1, b: 2 } } }]);
+    await unseen(client, `alter type ${s}.c rename attribute a to x`);
+    await t.assert.rows(client.query(record()), [{ r: { f1: { x: 1, b: 2 } } }]);
+  },
+  async "a statement with an enum is known after its first run, and one whose composite is not read after its second"(
+    t,
+  ) {
+    const [client, s] = await newSchema(t);
+    await client.simple(`create type ${s}.mood as enum ('sad', 'ok'); create type ${s}.pair as (a int4)`);
+    const five = async (work: () => Promise<unknown>) => {
+      for (const _ of "12345") await work();
+    };
+    const mood = `select 'ok'::${s}.mood as m`;
+    await five(() => t.assert.rows(client.query(mood), [{ m: "ok" }]));
+    const pair = `select row(1)::${s}.pair as p`;
+    await five(() => client.exec(pair));
+    const prepared = await client.simple(
+      `select statement as s from pg_prepared_statements where statement ~ '${s}' and name <> 'pgz_first_run' order by 1`,
+    );
+    t.assert.deepEqual(prepared[0]!.rows, [{ s: mood }, { s: pair }]);
   },
   async "an atomic batch of unknown statements describes them in one flight, and ends as a known batch does"(t) {
     const [client, s] = await newSchema(t);

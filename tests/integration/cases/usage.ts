@@ -112,6 +112,16 @@ export const usage: Cases = {
       t.assert.equal((await t.assert.rejects(client.query(text, ["a"]))).advice, undefined);
     const one = await t.assert.code(client.query("select 1 = any($1::int4[])", ["1"]), "22P02");
     t.assert.match(String(one.advice), /^This parameter takes an array/);
+    const set = await t.assert.code(client.query("select 1 = any($1::int4[])", [new Set([1])]), "INVALID_PARAMETER");
+    t.assert.match(set.message, /pass an array, as in \[\.\.\.values\]/);
+    for (const atomic of [true, false]) {
+      const batch = client.batch(["create table pgz_made (n int4)", "insert into pgz_made values (1)"], { atomic });
+      const refused = atomic ? await t.assert.code(batch, "42P01") : (await batch)[1];
+      const { advice } =
+        "reason" in refused! ? (refused.reason as { advice?: string }) : (refused as { advice?: string });
+      t.assert.match(String(advice), /describes its statements before it runs/);
+    }
+    await client.exec("drop table if exists pgz_made");
     const json = await t.assert.code(client.query("select $1::jsonb", ["hello"]), "22P02");
     t.assert.match(String(json.advice), /sql\.json\(value\)/);
     const promise = await t.assert.rejects(client.query("select $1::jsonb", [Promise.resolve(1)]));

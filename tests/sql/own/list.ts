@@ -60,7 +60,7 @@ function checks(): OwnStatement[] {
   const check = (values: readonly unknown[], of?: typeof columns, version?: string) =>
     firstRunOf("own statements", "select 1", values, of, version)!.check.sql;
   // No statement was prepared in front, so the part that looks for it fails the check.
-  const looking = { values: [], fails: "22P02" };
+  const looking = { values: [], fails: "42704" };
   return [
     names("session/first-run.ts", check([]), { values: [] }),
     // Before PostgreSQL 16 there are no types of columns, and the check is meant to fail.
@@ -109,7 +109,7 @@ const plain: OwnStatement[] = [
 // -- adapters ---------------------------------------------------------------------------------------------------------
 
 const position = { system: -5n, timeline: 3, lsn: 0x1_0000_0000n } as Position;
-const guard = { values: [], fails: "22P02" };
+const guard = { values: [], fails: "42704" };
 
 const clusters: OwnStatement[] = [
   names("adapters/cluster/questions.ts", cluster.statusQuestion(true), { values: [] }),

@@ -5,7 +5,7 @@
 // Knows what these texts ask. Must be kept in step with js/session/first-run.ts, js/session/catalog.ts,
 // js/session/citus.ts and js/adapters/changes/log-question.ts: if their texts change, the server counts an unknown
 // statement, and a test reports it.
-import { invalidText, noColumn } from "../errors.ts";
+import { noColumn, noSetting } from "../errors.ts";
 import type { Session } from "../session.ts";
 import { textOf } from "../replication/log.ts";
 import {
@@ -31,7 +31,8 @@ const statement = (text: string, analyse: Statement["analyse"]): Statement => ({
 
 /** Returns the statement, or `undefined` if the text is not the driver's. `form`: as the catalogue writes it. */
 export function driversOwn(text: string, form: string): Statement | undefined {
-  if (text.startsWith("select pg_catalog.concat('pgz-edge: ',why)::int from(")) return check(text);
+  if (text.startsWith("select pg_catalog.current_setting(pg_catalog.concat('pgz-edge: ',why))from("))
+    return check(text);
   if (text.startsWith("select pg_catalog.pg_is_in_recovery(), pg_catalog.to_char(")) return log(text);
   if (text.startsWith("select pg_catalog.pg_is_in_recovery() as") && text.includes(' as "isAtWork"')) return work(text);
   if (text.startsWith("with recursive ranges as (")) return catalog(text);
@@ -83,7 +84,7 @@ function check(text: string): Statement {
     if (asksColumns && world.around.version < 16) throw noColumn("result_types", text.indexOf("result_types"));
     return {
       kind: "select",
-      columns: [{ name: "int4", type: int4 }],
+      columns: [{ name: "current_setting", type: textType }],
       // eslint-disable-next-line require-yield
       *run({ session }): Rows {
         session.see();
@@ -94,7 +95,7 @@ function check(text: string): Statement {
         const found = preparedNow(session);
         const isGood = found.length > 0 && found.every((one) => isReadable(one) && fits(one, rules));
         if (asksTypes && !isGood) reasons.push("types");
-        for (const why of reasons) if (!good.test(why)) throw invalidText("integer", `pgz-edge: ${why}`);
+        for (const why of reasons) if (!good.test(why)) throw noSetting(`pgz-edge: ${why}`);
         return "SELECT";
       },
     };

@@ -109,7 +109,7 @@ const plain: OwnStatement[] = [
 // -- adapters ---------------------------------------------------------------------------------------------------------
 
 const position = { system: -5n, timeline: 3, lsn: 0x1_0000_0000n } as Position;
-const guard = { values: [], fails: "42704" };
+const guard = { values: [], fails: "22P02" };
 
 const clusters: OwnStatement[] = [
   names("adapters/cluster/questions.ts", cluster.statusQuestion(true), { values: [] }),

@@ -27,6 +27,7 @@ import { encodedStatement, newShapeId, newStatement, shapes, type LearnedShape, 
 import type { Learned } from "./learned.ts";
 import { putInFront, type TransactionBlock } from "./transaction-block.ts";
 
+/** Maximum number of statements of a session that are remembered as not learned by their first run. */
 const MOST_UNLEARNED = 100;
 
 /** A flight names a statement that the server does not have. */
@@ -260,6 +261,16 @@ export class Statements {
   async #learn(call: AnyCall, texts: readonly string[], named: boolean): Promise<(Shape | PgzError)[] | undefined> {
     const learning = texts.map((text) => this.#describe(call, text, named));
     for (const { operation } of learning) await operation.done;
+    if (call.finished) return undefined;
+    const failed = learning[0]?.operation;
+    if (failed?.carriesBegin && failed.error) {
+      // The others have failed with it, or were described outside the transaction, without its settings.
+      if (!isCitusError(failed.error) && !failed.wasHitByOtherCancel) return texts.map(() => failed.error!);
+      if (isCitusError(failed.error)) rememberCitus(this.#connection.config);
+      await this.#block.prepareRepeat(failed);
+      await this.#connection.stopping;
+      return call.finished ? undefined : this.#learn(call, texts, named);
+    }
     const answers: (LearnedShape | PgzError)[] = [];
     for (const describing of learning) {
       const found = await this.#found(call, describing, named);
@@ -294,10 +305,8 @@ export class Statements {
     if (call.finished) return undefined;
     if (isCitusError(operation.error)) {
       rememberCitus(this.#connection.config);
-      await this.#block.prepareRepeat(operation);
-      return call.finished ? undefined : this.#found(call, this.#describe(call, text, named, id), named);
+      return this.#found(call, this.#describe(call, text, named, id), named);
     }
-    if (operation.wasHitByOtherCancel) await this.#block.prepareRepeat(operation);
     if (!operation.wasHitByOtherCancel || !mayAskAgain(this.#connection.transactionStatus))
       return operation.error ?? answer.shape;
     await this.#connection.stopping;

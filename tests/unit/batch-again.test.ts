@@ -99,6 +99,19 @@ test("a transaction that began with the failed attempt is rolled back, and begin
   expect((await call)[0]!.rows).toEqual([{ n: 2 }]);
 });
 
+test("if BEGIN fails in front of several descriptions, none of them is learned", async () => {
+  const call = outcome(client.transaction((tx) => tx.batch(["select e", "select f"])));
+  const session = await letIn();
+  await answer(session, ["Parse", "Bind", "Execute", ...described]);
+  await answer(session, described, errorAndReady("25006"), description());
+  expect(await call).toMatchObject({ code: "25006", batch: { index: 0, rolledBack: [], skipped: [1] } });
+  // It was described outside the transaction, perhaps without its settings.
+  const next = client.query("select f");
+  await answer(session, described, description());
+  session.peer.end();
+  await expect(next).rejects.toMatchObject({ code: "CONNECTION_LOST" });
+});
+
 test("a lost statement inside a transaction is not retried", async () => {
   const session = await knowing("select a", "select b");
   const call = client.transaction(async (tx) => {

@@ -7,20 +7,41 @@ import pg from "pg";
 import { afterAll } from "vitest";
 import type { Workerd } from "../../scripts/node/index.mjs";
 import { sampleDatabase } from "../../worker-example/sample-data.mjs";
+import * as realLimits from "../../worker-example/src/limits.ts";
 import { serve } from "../../worker-example/serve.mjs";
 import { startServers } from "../servers/index.mjs";
 import { isRelease } from "../support/release.ts";
 import { until } from "../support/until.mjs";
 
-export const tightLimits = { maxRows: 1_000, maxBytes: 100_000, timeout: 700 };
-const otherTightLimits = {
+/** Small sizes, which a test exceeds with a few rows. */
+export const tightLimits = {
+  limits: { maxRows: 1_000, maxBytes: 100_000 },
   listening: { clients: 2, behind: 1_000, keepAlive: 1_000 },
   maxQueryLength: 1_000,
-  exporting: { maxRows: 2_000, maxBytes: 1_000_000, timeout: 700 },
-  importing: { maxBytes: 100_000, maxRows: 500, timeout: 700, tellEvery: 20 },
+  exporting: { maxRows: 2_000, maxBytes: 1_000_000 },
+  importing: { maxBytes: 100_000, maxRows: 500, tellEvery: 20 },
   feeding: { clients: 2, keep: 20, keepAlive: 1_000, quiet: 400, wake: 1_500 },
-  requests: { page: 5, maxPage: 10, bodyBytes: 1_000, timeout: 700 },
+  requests: { page: 5, maxPage: 10, bodyBytes: 1_000 },
 };
+
+/** Milliseconds of each deadline of a hasty Worker: for tests of deadlines alone. */
+const SHORT = 700;
+/**
+ * Milliseconds of each deadline of all other Workers: longer than `until` waits. So a slow machine meets no deadline,
+ * and no deadline ends a query that the Worker itself must end.
+ */
+const LONG = 3_600_000;
+
+/** The limits of a Worker, as the exports of worker-example/src/limits.ts. */
+function limitsOf({ tight, hasty }: { tight: boolean; hasty: boolean }): Record<string, unknown> {
+  const small: Record<string, unknown> = tight ? tightLimits : {};
+  const of = (name: string, value: unknown) => {
+    if (typeof value !== "object") return small[name] ?? value;
+    const changed = { ...value, ...(small[name] as object | undefined) };
+    return "timeout" in changed ? { ...changed, timeout: hasty ? SHORT : LONG } : changed;
+  };
+  return Object.fromEntries(Object.entries(realLimits).map(([name, value]) => [name, of(name, value)]));
+}
 
 /**
  * A header for requests with a body, which gives each a connection of its own. workerd closes a connection whose body
@@ -51,6 +72,9 @@ export async function startDemo(own: ReturnType<typeof ownServer> = ownServer())
   const admin = new pg.Client({ connectionString: sample.adminUrl });
   await admin.connect();
   undo.push(() => admin.end());
+  // As the Worker's deadlines below: no test waits for the role's own timeout.
+  for (const role of [sample.role, sample.appRole, sample.objectRole])
+    await admin.query(`alter role ${role} set statement_timeout = 0`);
 
   let workers = 0;
 
@@ -67,10 +91,11 @@ export async function startDemo(own: ReturnType<typeof ownServer> = ownServer())
     sample,
     admin,
     busy,
-    /** Starts a Worker; `tight` replaces the real limits by the small ones above. */
+    /** Starts a Worker. `tight`: with the small sizes above. `hasty`: with short deadlines in place of long ones. */
     async worker({
       workerd = "newest" as Workerd,
       tight = false,
+      hasty = false,
       readerUrl = sample.readerUrl,
       appUrl = sample.appUrl,
       standbyUrl = undefined as string | undefined,
@@ -80,7 +105,7 @@ export async function startDemo(own: ReturnType<typeof ownServer> = ownServer())
       tail = undefined as string | undefined,
     } = {}) {
       const logs: string[] = [];
-      const plugins = tight ? [useTightLimits] : [];
+      const plugins = [withLimits(limitsOf({ tight, hasty }))];
       const onLog = (line: string) => logs.push(line);
       // A slot has one reader, so each Worker gets its own.
       const feedSlot = `${sample.feedSlot}_${++workers}`;
@@ -114,7 +139,7 @@ export async function startDemo(own: ReturnType<typeof ownServer> = ownServer())
         logs,
       };
     },
-    /** Waits until PostgreSQL runs nothing for the Worker. The Worker's own deadlines are longer than this wait. */
+    /** Waits until PostgreSQL runs nothing for the Worker, whose deadlines are longer than this wait. */
     untilQuiet: () => until(async () => (await busy()).length === 0),
     /** Waits until PostgreSQL runs a query with these words for the Worker. */
     async untilBusyWith(words: string) {
@@ -151,12 +176,12 @@ export const announce = (url: URL, token: string, type: string, bytes: number) =
     posting.on("error", reject).flushHeaders();
   });
 
-const useTightLimits = {
-  name: "tight-limits",
+const withLimits = (limits: Record<string, unknown>) => ({
+  name: "limits-of-a-test",
   setup(build: import("esbuild").PluginBuild) {
-    const contents = Object.entries({ limits: tightLimits, ...otherTightLimits })
+    const contents = Object.entries(limits)
       .map(([name, value]) => `export const ${name} = ${JSON.stringify(value)};`)
       .join("\n");
     build.onLoad({ filter: /worker-example\/src\/limits\.ts$/ }, () => ({ contents, loader: "ts" }));
   },
-};
+});

@@ -61,14 +61,15 @@ async function conform(version, script) {
   }
 }
 
-/** Prints all messages, with a mark at each difference. */
+/** Prints the messages around the first difference. A test run repeats its two sides at its end. */
 function compare(what, model, real) {
   counts.messages += real.length;
   const at = Array.from({ length: Math.max(model.length, real.length) }).findIndex((_, at) => model[at] !== real[at]);
   if (at < 0) return void counts.equal++;
   counts.different++;
   const from = Math.max(0, at - Number(env.CONTEXT ?? 2));
-  console.log(`[simulation] FAILED ${what}`);
+  const first = [model[at], real[at]].map((line) => line ?? "no more messages");
+  console.log(`[simulation] FAILED ${what}: model: ${first[0]}, PgBouncer: ${first[1]}`);
   for (const line of real.slice(from, at)) console.log(`    both:  ${line}`);
   for (const line of model.slice(at, at + Number(env.AFTER ?? 3))) console.log(`    model: ${line}`);
   for (const line of real.slice(at, at + Number(env.AFTER ?? 3))) console.log(`    real:  ${line}`);

@@ -53,8 +53,8 @@ export class PgzDatabase<TSchema extends Schema = Record<string, never>> extends
   }
 
   /**
-   * Sends several queries in one round trip, as one transaction: all or none take effect. Resolves with the results in
-   * order.
+   * Sends several queries in one round trip (two if some are new to the isolate), as one transaction: all or none take
+   * effect. Resolves with the results in order.
    *
    * @example
    * const [user, posts] = await db.batch([

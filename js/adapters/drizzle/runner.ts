@@ -85,7 +85,7 @@ export function streamArrays(client: PgzClient, text: string, values: readonly u
   return client.rows<unknown[]>(text, values, ARRAYS);
 }
 
-/** Sends statements in one round trip, as one transaction. */
+/** Sends statements at once, as one transaction. */
 export function runBatch(
   client: PgzClient,
   statements: readonly { readonly sql: string; readonly params: readonly unknown[] }[],

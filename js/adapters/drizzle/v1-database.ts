@@ -50,8 +50,8 @@ export class PgzDatabase<TRelations extends AnyRelations = EmptyRelations> exten
   }
 
   /**
-   * Sends several queries in one round trip, as one transaction: all or none take effect. Resolves with the results in
-   * order.
+   * Sends several queries in one round trip (two if some are new to the isolate), as one transaction: all or none take
+   * effect. Resolves with the results in order.
    *
    * @example
    * const [user, posts] = await db.batch([

@@ -261,7 +261,7 @@ export class PgzTransaction<TRelations extends AnyRelations> extends PgAsyncTran
     return this.#session.nested(work, undefined, this.nestedIndex + 1);
   }
 
-  /** Sends several queries in one round trip, inside the transaction. */
+  /** Sends several queries at once, inside the transaction. */
   batch<U extends BatchItem<"pg">, T extends Readonly<[U, ...U[]]>>(queries: T): Promise<BatchResponse<T>> {
     return this.#session.batch(queries) as Promise<BatchResponse<T>>;
   }

@@ -21,7 +21,7 @@ export const copyIn: Command = {
   usage: `Usage: pgz-edge copy-in <table | table(column, …) | COPY … FROM STDIN> [file] [--format csv]
 
 Stores all of the data or nothing. The first line of csv names the columns that the values are for, in any order; with
-columns after the table's name it is skipped. A COPY statement runs unchanged. Bytes, rate and, of a file, the time
+columns after the table's name it is skipped, unless it has these in another order. A COPY statement runs unchanged. Bytes, rate and, of a file, the time
 left are shown on standard error.
 
   -f, --format WORD  csv (the default), text or binary
@@ -48,7 +48,7 @@ async function run(task: Task): Promise<void> {
   let isSent = false;
   let progress: Progress | undefined;
 
-  /** Reads the column names from the first line. Only called if the COPY needs them. */
+  /** Reads the column names from the first line. */
   async function namesOf(): Promise<readonly string[]> {
     const headed = await abortable(readHeader(all), signal);
     data = headed.data;
@@ -63,7 +63,7 @@ async function run(task: Task): Promise<void> {
   }
 
   try {
-    const { text } = await copyInText(given, format, hasHeader, hasHeader ? namesOf : undefined);
+    const { text } = await copyInText(given, format, hasHeader ? namesOf : undefined);
     if (isShown) progress = new Progress({ bytes });
     const onProgress = (so: { readonly bytes: number }) => void (progress!.bytes = so.bytes);
     const { rowCount } = await withClient(task, {}, (client) =>

@@ -26,11 +26,17 @@ function isQuery(given: string): boolean {
   return reader.text === "(" || (isWord && reader.next() !== "end");
 }
 
+/** A list of columns, as it is written, and the names in it. Both are empty if there is none. */
+interface ColumnList {
+  readonly list: string;
+  readonly names: readonly string[];
+}
+
 /**
- * Returns a table's name and its list of columns, as they are written: `app."Users" (id, name);`. `undefined` for
+ * Returns a table's name as it is written, and its list of columns: `app."Users" (id, name);`. `undefined` for
  * anything else.
  */
-function tableIn(given: string): { readonly name: string; readonly columns: string } | undefined {
+function tableIn(given: string): (ColumnList & { readonly name: string }) | undefined {
   const reader = new SqlReader(given);
   const isName = () => reader.next() === "word" || reader.kind === "name";
   if (!isName()) return undefined;
@@ -39,48 +45,59 @@ function tableIn(given: string): { readonly name: string; readonly columns: stri
   for (let names = 1; reader.next() === "symbol" && reader.text === "."; end = reader.end)
     if (++names > 3 || !isName()) return undefined;
   const name = given.slice(start, end);
-  const columns = reader.text === "(" ? listIn(given, reader) : "";
+  const columns = reader.text === "(" ? listIn(given, reader) : { list: "", names: [] };
   if (reader.kind === "semicolon") reader.next();
-  return columns !== undefined && reader.kind === "end" ? { name, columns } : undefined;
+  return columns !== undefined && reader.kind === "end" ? { name, ...columns } : undefined;
 }
 
-/** Returns the text from the reader's parenthesis to the closing one, which must be the last token of the statement. */
-function listIn(given: string, reader: SqlReader): string | undefined {
+/** Returns what is from the reader's parenthesis to the closing one, which must be the last token of the statement. */
+function listIn(given: string, reader: SqlReader): ColumnList | undefined {
   const { start } = reader;
+  const names: string[] = [];
   let { end, text } = reader;
-  for (let kind = reader.next(); kind !== "end" && kind !== "semicolon"; kind = reader.next()) ({ end, text } = reader);
-  return text === ")" ? given.slice(start, end) : undefined;
+  for (let kind = reader.next(); kind !== "end" && kind !== "semicolon"; kind = reader.next()) {
+    ({ end, text } = reader);
+    if (kind === "word" || kind === "name") names.push(reader.name);
+  }
+  return text === ")" ? { list: given.slice(start, end), names } : undefined;
 }
 
 export function copyOutText(given: string, format: CopyFormat, header: boolean): CopyText {
   if (isCopy(given)) return { text: given };
   const how = `to stdout ${optionsOf(format, header)}`;
   const table = tableIn(given);
-  if (table) return { text: `copy ${table.name} ${table.columns} ${how}`, table: table.name, format };
+  if (table) return { text: `copy ${table.name} ${table.list} ${how}`, table: table.name, format };
   if (!isQuery(given)) throw new Misuse("Pass a table, a query, or a COPY … TO STDOUT.");
   // The newline keeps a comment at the end of the query from swallowing the rest.
   return { text: `copy (${withoutEnd(given)}\n) ${how}`, format };
 }
 
-/** `columns` reads the names in the data. It is called only if the value lists no columns. */
-export function copyInText(
+/** `readHeader` reads the names in the data, if their first line has some. It is not called for a COPY statement. */
+export async function copyInText(
   given: string,
   format: CopyFormat,
-  header: boolean,
-  columns?: () => Promise<readonly string[]>,
-): Promise<CopyText> | CopyText {
+  readHeader?: () => Promise<readonly string[]>,
+): Promise<CopyText> {
   if (isCopy(given)) return { text: given };
   const table = tableIn(given);
   if (!table) throw new Misuse("Pass a table, with its columns if you like, or a COPY … FROM STDIN.");
-  const { name, columns: list } = table;
-  const how = `from stdin ${optionsOf(format, header)}`;
-  const withList = (columnList: string): CopyText => ({
-    text: `copy ${name} ${columnList} ${how}`,
-    table: name,
-    format,
-  });
-  if (list || columns === undefined) return withList(list);
-  return columns().then((names) => withList(`(${names.map((one) => `"${one.replaceAll('"', '""')}"`).join(", ")})`));
+  const { name, names } = table;
+  const header = await readHeader?.();
+  if (header && names.length) refuseOtherOrder(header, names);
+  const list = table.list || (header ? `(${header.map((one) => `"${one.replaceAll('"', '""')}"`).join(", ")})` : "");
+  return { text: `copy ${name} ${list} from stdin ${optionsOf(format, header !== undefined)}`, table: name, format };
+}
+
+/**
+ * Values go by the list, and the first line may have other names for its columns. But a name that both have, at two
+ * places, means that values would be stored under wrong columns.
+ */
+function refuseOtherOrder(header: readonly string[], list: readonly string[]): void {
+  const moved = header.find((name, at) => list.includes(name) && list[at] !== name);
+  if (moved === undefined) return;
+  throw new Misuse(
+    `Column "${moved}" has another place in the first line of the data than in the list of columns: leave the list out.`,
+  );
 }
 
 function optionsOf(format: CopyFormat, header: boolean): string {

@@ -53,6 +53,11 @@ test("the first line of csv names the columns", async () => {
   expect(await cli.run(["copy-in", "cli_users (note, id)", "--no-header"], { input: "x,9\n" })).toMatchObject({
     code: 0,
   });
+  // Values would be stored under wrong columns.
+  expect(await cli.run(["copy-in", "cli_users (id, name)"], { input: "name,id\n9,10\n" })).toMatchObject({
+    code: 64,
+    err: expect.stringContaining('Column "name" has another place in the first line of the data'),
+  });
   const { rows } = await db.query("select * from cli_users where id > 6 order by id", { rowMode: "array" });
   expect(rows).toEqual([
     [7, null, "hello"],

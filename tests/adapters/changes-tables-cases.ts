@@ -84,6 +84,12 @@ export const tablesCases: Record<string, Case> = {
     }
   },
 
+  async "a name with a dot is the name of one table, and the error says so"(world) {
+    const tables = [`public.${world.name}`];
+    const refused = await assert.code(first(world.changes(world.pool, { ...optionsOf(world), tables })), "42P01");
+    assert.match(String(refused.stack), /for a table of a schema give sql\.identifier\("schema", "table"\)/);
+  },
+
   async "a row longer than maxMessageBytes ends the stream"(world) {
     const { name, url, pgz } = world;
     await world.table("id int4 primary key, body text");

@@ -17,7 +17,7 @@ import {
   type Plan,
   type World,
 } from "./plan.ts";
-import { one, ofRecord, ofValues, manyRows, loop, stream, cursor, cap } from "./reading-calls.ts";
+import { one, ofOwnTypes, ofRecord, ofValues, manyRows, loop, stream, cursor, cap } from "./reading-calls.ts";
 import { text } from "./values.ts";
 
 const ERRORS: readonly (readonly [code: string, text: string, values?: readonly unknown[]])[] = [
@@ -324,6 +324,9 @@ const makes: readonly Make[] = [
     ofValues,
     ofValues,
     ofRecord,
+    ofOwnTypes,
+    ofOwnTypes,
+    ofOwnTypes,
     ofValues,
     manyRows,
     loop,

@@ -12,6 +12,9 @@ export const tablesOf = (schema: string) => `
   create schema ${schema}; create table ${schema}.ledger (n int4); create table ${schema}.shape (a int4, b text);
   insert into ${schema}.shape values (1, 'b');
   create type ${schema}.mood as enum ('calm', 'glad', 'ü €');
+  create domain ${schema}.whole as int4; create type ${schema}.pair as (a ${schema}.whole, "b c" text, m ${schema}.mood);
+  create table ${schema}.own_types (moods ${schema}.mood[], label text, pair ${schema}.pair, whole ${schema}.whole);
+  insert into ${schema}.own_types values ('{glad}', 'x', '(1,y,calm)', 7);
   grant all on schema ${schema} to public; grant all on all tables in schema ${schema} to public;`;
 
 /** A world over these tables, whose numbers begin after `last`. */

@@ -21,7 +21,7 @@ export const one: Make = (dice, world) => {
 };
 
 export const ofValues: Make = (dice, world) => {
-  const all = values(dice, `${world.schema}.mood`);
+  const all = values(dice, world.schema);
   const texts = all.map(({ type }, at) => `$${at + 1}::${type} as v${at}`);
   const mode = dice.pick(["object", "array"] as const);
   return {
@@ -38,8 +38,8 @@ export const ofValues: Make = (dice, world) => {
 
 /** Only a record's bytes contain the types of its fields, which may be types of the database itself. */
 export const ofRecord: Make = (dice, world) => {
-  const all = values(dice, `${world.schema}.mood`).filter(({ type }) =>
-    /^(int2|int4|text|bool|date|jsonb|.*mood)$/.test(type),
+  const all = values(dice, world.schema).filter(({ type }) =>
+    /^(int2|int4|text|bool|date|jsonb|.*\.(mood|whole|pair))$/.test(type),
   );
   const texts = all.map(({ type }, at) => `$${at + 1}::${type}`);
   const number = ++world.number;
@@ -57,6 +57,40 @@ export const ofRecord: Make = (dice, world) => {
           ? (JSON.parse(decode(await caller.json(query, options))) as unknown[])
           : (await caller.query(query, options)).rows;
       assert.deepEqual(rows, [{ r: Object.fromEntries(expected.map((value, at) => [`f${at + 1}`, value])) }]);
+    },
+  };
+};
+
+/** The row of the table `own_types` (judge.ts). */
+const OWN_TYPES = { moods: ["glad"], label: "x", pair: { a: 1, "b c": "y", m: "calm" }, whole: 7 };
+/** The same, as `simple` has it while the types are unknown. */
+const UNKNOWN_TYPES = { ...OWN_TYPES, moods: "{glad}", pair: "(1,y,calm)" };
+
+/** Columns of the database's own types beside others, by calls that learn these types, and by one that does not. */
+export const ofOwnTypes: Make = (dice, world) => {
+  const names = dice.pick([
+    ["moods", "label", "pair", "whole"],
+    ["pair", "moods"],
+  ] as const);
+  const call = dice.pick(["query", "simple", "simple", "batch", "rows"] as const);
+  const text = `select ${names.join()} from ${world.schema}.own_types`;
+  return {
+    says: `${call} of the columns ${names.join()}`,
+    streams: call === "rows",
+    async run(caller, options) {
+      const rows: unknown[] = [];
+      if (call === "query") rows.push(...(await caller.query(text, options)).rows);
+      else if (call === "simple") rows.push(...(await caller.simple(text, options))[0]!.rows);
+      else if (call === "batch") rows.push(...(await caller.batch([text], options))[0]!.rows);
+      else for await (const row of caller.rows(text, options)) rows.push(row);
+      assert.equal(rows.length, 1);
+      const row = rows[0] as Record<string, unknown>;
+      // Each column is known or not, by itself.
+      for (const name of names) {
+        const isText = call === "simple" && typeof row[name] === "string";
+        assert.deepEqual(row[name], (isText ? UNKNOWN_TYPES : OWN_TYPES)[name]);
+      }
+      assert.deepEqual(Object.keys(row), names);
     },
   };
 };

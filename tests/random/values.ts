@@ -37,8 +37,24 @@ const document = (dice: Dice, depth = 0): unknown => {
   return [dice.below(1_000) - 500, text(dice), dice.oneIn(2), null][kind];
 };
 
-/** A maker for each type. `mood` is the enum of the session's schema. */
-const makers = (mood: string): Record<string, (dice: Dice) => { given: unknown; expected: unknown }> => ({
+const mood = (dice: Dice) => dice.pick(["calm", "glad", "ü €"]);
+
+/** A composite is sent as the server's text, and comes back as an object. */
+function pair(dice: Dice): { given: string; expected: unknown } {
+  const value = {
+    a: dice.oneIn(4) ? null : dice.below(1_000),
+    "b c": text(dice),
+    m: dice.oneIn(4) ? null : mood(dice),
+  };
+  const quoted = value["b c"].replaceAll("\\", "\\\\").replaceAll('"', '""');
+  return { given: `(${value.a ?? ""},"${quoted}",${value.m ?? ""})`, expected: value };
+}
+
+/**
+ * A maker for each type. The types of the session's schema (judge.ts) stand among the others, because a column whose
+ * type becomes known changes how its whole row is written.
+ */
+const makers = (schema: string): Record<string, (dice: Dice) => { given: unknown; expected: unknown }> => ({
   int2: (dice) => same(dice.below(65_536) - 32_768),
   int4: (dice) => same(dice.below(2 ** 32) - 2 ** 31),
   int8: (dice) => {
@@ -65,14 +81,22 @@ const makers = (mood: string): Record<string, (dice: Dice) => { given: unknown; 
     return same(`[${low},${low + 1 + dice.below(50)})`);
   },
   inet: (dice) => same(`10.${dice.below(256)}.${dice.below(256)}.${dice.below(256)}`),
-  [mood]: (dice) => same(dice.pick(["calm", "glad", "ü €"])),
+  [`${schema}.mood`]: (dice) => same(mood(dice)),
+  [`${schema}.mood[]`]: (dice) =>
+    same(Array.from({ length: dice.below(4) }, () => (dice.oneIn(4) ? null : mood(dice)))),
+  [`${schema}.whole`]: (dice) => same(dice.below(1_000)),
+  [`${schema}.pair`]: pair,
+  [`${schema}.pair[]`]: (dice) => {
+    const pairs = Array.from({ length: dice.below(3) }, () => pair(dice));
+    return { given: pairs.map(({ given }) => given), expected: pairs.map(({ expected }) => expected) };
+  },
 });
 
-/** Values of some types. There are only a few possible orders, so that statements repeat. */
-export function values(dice: Dice, mood: string): Value[] {
-  const all = makers(mood);
+/** Values of some types, in one of six orders, so that a session repeats statements whose types it has learned. */
+export function values(dice: Dice, schema: string): Value[] {
+  const all = makers(schema);
   const names = Object.keys(all);
-  const first = dice.below(names.length);
+  const first = dice.below(6) * Math.ceil(names.length / 6);
   return Array.from({ length: 1 + dice.below(4) }, (_, at) => {
     const type = names[(first + at) % names.length]!;
     return dice.oneIn(8) ? { type, given: null, expected: null } : { type, ...all[type]!(dice) };

@@ -324,9 +324,6 @@ const makes: readonly Make[] = [
     ofValues,
     ofValues,
     ofRecord,
-    ofOwnTypes,
-    ofOwnTypes,
-    ofOwnTypes,
     ofValues,
     manyRows,
     loop,
@@ -341,11 +338,13 @@ const makes: readonly Make[] = [
   ...[copyFrom, copyFrom, copyTo, shape, shape, ddl, forgetAll, scoped, unscoped, notify],
 ];
 
+const makesWithOwnTypes: readonly Make[] = [...makes, ofOwnTypes, ofOwnTypes, ofOwnTypes];
+
 /** Draws a call that `fits`. What a rejected call would have changed is undone. */
 export function callWhich(fits: (plan: Plan) => boolean, dice: Dice, world: World): Plan {
   for (;;) {
     const { columns } = world;
-    const plan = dice.pick(makes)(dice, world);
+    const plan = dice.pick(world.hasOwnTypes ? makesWithOwnTypes : makes)(dice, world);
     if (fits(plan)) return plan;
     world.columns = columns;
   }

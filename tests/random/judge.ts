@@ -23,7 +23,8 @@ export function worldOf(
   sql: typeof pgz.sql,
   { last = 0, hasOwnBody = false }: { last?: number; hasOwnBody?: boolean } = {},
 ): World {
-  return { schema, ledger: new Ledger(last), sql, gzip: hasGzip, hasOwnBody, columns: ["a", "b"], number: last };
+  const ledger = new Ledger(last);
+  return { schema, ledger, sql, gzip: hasGzip, hasOwnBody, hasOwnTypes: true, columns: ["a", "b"], number: last };
 }
 
 /** Runs the call, and returns its error, or `undefined`. A call that is late has an AssertionError. */

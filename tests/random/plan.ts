@@ -24,6 +24,8 @@ export interface World {
   readonly gzip: boolean;
   /** `respond` uses a body of the runtime, whose errors have no code, and which reports late that it was left. */
   readonly hasOwnBody: boolean;
+  /** Whether the schema has a domain, a composite and a table of them (judge.ts). The simulator's server has none. */
+  readonly hasOwnTypes?: boolean;
   /** Columns of the table that DDL changes, as they will be when the next call runs. */
   columns: readonly string[];
   /** Maximum number of rows of a result, where a session needs fewer than a call would draw. */

@@ -21,7 +21,7 @@ export const one: Make = (dice, world) => {
 };
 
 export const ofValues: Make = (dice, world) => {
-  const all = values(dice, world.schema);
+  const all = values(dice, world);
   const texts = all.map(({ type }, at) => `$${at + 1}::${type} as v${at}`);
   const mode = dice.pick(["object", "array"] as const);
   return {
@@ -38,7 +38,7 @@ export const ofValues: Make = (dice, world) => {
 
 /** Only a record's bytes contain the types of its fields, which may be types of the database itself. */
 export const ofRecord: Make = (dice, world) => {
-  const all = values(dice, world.schema).filter(({ type }) =>
+  const all = values(dice, world).filter(({ type }) =>
     /^(int2|int4|text|bool|date|jsonb|.*\.(mood|whole|pair))$/.test(type),
   );
   const texts = all.map(({ type }, at) => `$${at + 1}::${type}`);

@@ -2,6 +2,7 @@
 //
 // Knows SQL types and their JavaScript values (docs/types.md). Must not know calls.
 import type { Dice } from "./dice.ts";
+import type { World } from "./plan.ts";
 
 /** One value: `given` as a parameter of `type`, `expected` in a row object. */
 export interface Value {
@@ -50,10 +51,7 @@ function pair(dice: Dice): { given: string; expected: unknown } {
   return { given: `(${value.a ?? ""},"${quoted}",${value.m ?? ""})`, expected: value };
 }
 
-/**
- * A maker for each type. The types of the session's schema (judge.ts) stand among the others, because a column whose
- * type becomes known changes how its whole row is written.
- */
+/** A maker for each type. `schema` has the enum `mood` (judge.ts). */
 const makers = (schema: string): Record<string, (dice: Dice) => { given: unknown; expected: unknown }> => ({
   int2: (dice) => same(dice.below(65_536) - 32_768),
   int4: (dice) => same(dice.below(2 ** 32) - 2 ** 31),
@@ -82,6 +80,10 @@ const makers = (schema: string): Record<string, (dice: Dice) => { given: unknown
   },
   inet: (dice) => same(`10.${dice.below(256)}.${dice.below(256)}.${dice.below(256)}`),
   [`${schema}.mood`]: (dice) => same(mood(dice)),
+});
+
+/** The other types of the schema, which a world may have. */
+const ownMakers = (schema: string): ReturnType<typeof makers> => ({
   [`${schema}.mood[]`]: (dice) =>
     same(Array.from({ length: dice.below(4) }, () => (dice.oneIn(4) ? null : mood(dice)))),
   [`${schema}.whole`]: (dice) => same(dice.below(1_000)),
@@ -92,11 +94,11 @@ const makers = (schema: string): Record<string, (dice: Dice) => { given: unknown
   },
 });
 
-/** Values of some types, in one of six orders, so that a session repeats statements whose types it has learned. */
-export function values(dice: Dice, schema: string): Value[] {
-  const all = makers(schema);
+/** Values of some types. There are only a few possible orders, so that statements repeat. */
+export function values(dice: Dice, { schema, hasOwnTypes }: Pick<World, "schema" | "hasOwnTypes">): Value[] {
+  const all = hasOwnTypes ? { ...makers(schema), ...ownMakers(schema) } : makers(schema);
   const names = Object.keys(all);
-  const first = dice.below(6) * Math.ceil(names.length / 6);
+  const first = dice.below(names.length);
   return Array.from({ length: 1 + dice.below(4) }, (_, at) => {
     const type = names[(first + at) % names.length]!;
     return dice.oneIn(8) ? { type, given: null, expected: null } : { type, ...all[type]!(dice) };

@@ -15,6 +15,7 @@ export const rooms = [
   "session",
   "rows",
   "connection",
+  "server",
   "config",
   "values",
   "wasm",
@@ -50,7 +51,7 @@ const allButDeeper = {
 /** Values, numbers, types and the queue of writes, of which `pgz-edge/changes` bundles a copy; and its own wasm. */
 const allButCopies = {
   regex:
-    "^\\.\\./(?!cluster/position\\.ts$|\\.\\./(index|util/(deadline|observer)|values/(converters|objects)|session/catalog|connection/outbox|wasm/[a-z-]+)\\.ts$|\\.\\./\\.\\./pkg/)",
+    "^\\.\\./(?!cluster/position\\.ts$|\\.\\./(index|util/(deadline|observer)|values/(converters|objects)|server/catalog|connection/outbox|wasm/[a-z-]+)\\.ts$|\\.\\./\\.\\./pkg/)",
   message: "Adapters use the public API only.",
 };
 

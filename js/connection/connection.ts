@@ -7,6 +7,7 @@
 // Must not know SQL, parameters, users' promises or how streams work.
 import type { Config } from "../config/options.ts";
 import { explained } from "../config/tls.ts";
+import { knownServer } from "../server/known-server.ts";
 import { connectionLost, reasonOf, tlsFailed } from "../sockets/contract.ts";
 import { runtime } from "../sockets/runtime.ts";
 import {
@@ -38,7 +39,6 @@ import type { Link } from "./dial.ts";
 import { Operation, ofPreludes, type Conversation, type NotificationListener, type Owner } from "./operation.ts";
 import { OperationEvents } from "./operation-events.ts";
 import { Outbox } from "./outbox.ts";
-import { heedProcessId, isPooler } from "./poolers.ts";
 import { HEADER } from "../wasm/messages.ts";
 import { RowDelivery } from "./row-delivery.ts";
 import { stop, waitForEnd } from "./stop.ts";
@@ -147,7 +147,7 @@ export class Connection {
 
   /** Whether the server is a pooler: the order of its responses proves nothing. */
   get isPooled(): boolean {
-    return isPooler(this.config);
+    return knownServer(this.config).isPooler;
   }
 
   /** How the connection reaches its server. */
@@ -523,7 +523,7 @@ export class Connection {
         return this.listener?.notify(event);
       case "backendKeyData":
         this.#processId = event.processId;
-        heedProcessId(this.config, event.processId);
+        knownServer(this.config).noteProcessId(event.processId);
         return;
       case "sasl":
         return this.#login.offers(event.mechanisms);

@@ -4,6 +4,7 @@
 import { allowedMethods, allowsEarlyQuery, fewestIterations } from "../config/authentication.ts";
 import { startupParameters } from "../config/config.ts";
 import type { Config } from "../config/options.ts";
+import { knownServer, type KnownServer } from "../server/known-server.ts";
 import { base64 } from "../util/bytes.ts";
 import { PgzError } from "../util/errors.ts";
 import { WEBCRYPTO_ITERATIONS } from "../util/limits.ts";
@@ -20,7 +21,7 @@ import {
 } from "../wasm/boundary.ts";
 import type { LoginHandlers } from "./connection.ts";
 import type { Link } from "./dial.ts";
-import { probeFor, remember, serverOf } from "./login-probe.ts";
+import { probeFor, remember } from "./login-probe.ts";
 import { md5Password } from "./md5.ts";
 import { saltedPassword } from "./scram-keys.ts";
 
@@ -29,7 +30,8 @@ export class WrongProbe extends Error {}
 
 export class Login implements LoginHandlers {
   readonly #config: Config;
-  readonly #server: string;
+  readonly #server: KnownServer;
+  readonly #isEncrypted: boolean;
   readonly #probe: number;
   readonly #binding: Uint8Array;
   /** The password after SASLprep. */
@@ -53,8 +55,9 @@ export class Login implements LoginHandlers {
   ) {
     this.#config = config;
     this.#binding = binding;
-    this.#server = serverOf(config, encrypted);
-    this.#probe = password === undefined ? 0 : probeFor(config, verify, encrypted, binding.length > 0);
+    this.#server = knownServer(config);
+    this.#isEncrypted = encrypted;
+    this.#probe = password === undefined ? 0 : probeFor(this.#server, config, verify, encrypted, binding.length > 0);
     this.#password = password;
     this.#methods = allowedMethods(config, verify, encrypted);
     this.#fewestIterations = fewestIterations(config, verify, encrypted);
@@ -124,11 +127,11 @@ export class Login implements LoginHandlers {
       await done;
     } catch (error) {
       if (!(this.#probe & SCRAM_FIRST) || this.#offered) throw error;
-      remember(this.#server, []);
+      remember(this.#server, this.#isEncrypted, []);
       // 08P01: some poolers and proxies read the answer before they have asked.
       const isWrong = error instanceof PgzError && /^(AUTH_GUESS_WRONG|08P01)$/.test(error.code);
       throw isWrong ? new WrongProbe() : error;
     }
-    remember(this.#server, this.#offered ?? []);
+    remember(this.#server, this.#isEncrypted, this.#offered ?? []);
   }
 }

@@ -6,6 +6,7 @@ import { onAbort } from "../util/abort.ts";
 import { checkReach, serversOf } from "../config/hosts.ts";
 import type { Config, TargetSessionAttrs } from "../config/options.ts";
 import { deservesNextAttempt, explained, tlsPlan, type TlsPlan } from "../config/tls.ts";
+import { knownServer } from "../server/known-server.ts";
 import {
   AbortError,
   ConnectionError,
@@ -23,7 +24,6 @@ import { Connection } from "./connection.ts";
 import { emit, inside, newEventId } from "../util/observer.ts";
 import { dial, unlessAborted, type Link, type Target } from "./dial.ts";
 import { Login, WrongProbe } from "./login.ts";
-import { isPooler } from "./poolers.ts";
 import { createCore } from "../wasm/module.ts";
 import { watched } from "../sockets/channels.ts";
 import { runtime } from "../sockets/runtime.ts";
@@ -224,7 +224,7 @@ async function open(target: Target, mayRepeat: boolean, signal: AbortSignal): Pr
 
 function newCore(config: Config): Core {
   const { maxMessageBytes, prepare, statementCacheSize } = config;
-  const hasNames = prepare === "named" || (prepare === "auto" && !isPooler(config));
+  const hasNames = prepare === "named" || (prepare === "auto" && !knownServer(config).isPooler);
   // Random, so that two clients behind one pooler never share a statement's name.
   const statementPrefix = `p${base64(crypto.getRandomValues(new Uint8Array(6)))}_`;
   return createCore(maxMessageBytes, statementPrefix, hasNames ? statementCacheSize : 0);

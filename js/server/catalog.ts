@@ -4,8 +4,7 @@
 //
 // Knows pg_type and the numbers of the core's `define_types`. Must not know values. A type that is not found stays the
 // server's text.
-import { BoundedMap } from "../util/bounded.ts";
-import { MOST_CATALOGS, MOST_TYPES } from "../util/limits.ts";
+import { MOST_TYPES } from "../util/limits.ts";
 import {
   LAYOUT_HSTORE,
   LAYOUT_VECTOR,
@@ -195,15 +194,6 @@ export class Catalog {
   knows(definitions: readonly Definition[]): boolean {
     return definitions.every((definition) => this.#types.get(definition.oid) === definition);
   }
-}
-
-const catalogs = new BoundedMap<string, Catalog>(MOST_CATALOGS);
-
-/** Returns the catalog of a server, by `serverKey`. */
-export function catalogOf(server: string): Catalog {
-  let catalog = catalogs.get(server);
-  if (!catalog) catalogs.set(server, (catalog = new Catalog()));
-  return catalog;
 }
 
 /**

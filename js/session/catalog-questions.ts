@@ -3,12 +3,12 @@
 // Knows how a question of the driver's own travels and what its failure means. Must not know the questions
 // (catalog.ts).
 import type { Connection } from "../connection/connection.ts";
+import type { Catalog } from "../server/catalog.ts";
 import { ProtocolError, UsageError, type PgzError } from "../util/errors.ts";
 import type { ValuePolicy } from "../values/converters.ts";
 import { COPY_NONE, NO_LIMITS, ROWS_ARRAYS, type Column } from "../wasm/boundary.ts";
 import { mayAskAgain } from "./again.ts";
 import type { AnyCall } from "./call.ts";
-import type { Catalog } from "./catalog.ts";
 
 /**
  * Learns the definitions of these columns' types; `false` if the call ended meanwhile. Costs one flight if the catalog

@@ -1,18 +1,11 @@
-// Which servers are coordinators of Citus, as this isolate has found out. Their tables are on other nodes, and the
-// settings of a scope must reach those nodes too.
+// How a coordinator of Citus is recognised. Its tables are on other nodes, and the settings of a scope must reach those
+// nodes too.
 //
 // A scope's statement contains a check for Citus. It costs nothing on PostgreSQL. On Citus it fails before anything has
-// run, and the call is then sent again with the scope's other statement (statement/attempts.ts). Knows how Citus is
-// recognised. Must not know what a scope is, nor what is sent again.
-import type { Config } from "../config/options.ts";
+// run, and the call is then sent again with the scope's other statement (statement/attempts.ts). Knows the
+// check and its error. Must not know what a scope is, nor what is sent again.
 import { ofPreludes } from "../connection/operation.ts";
-import { BoundedSet } from "../util/bounded.ts";
 import { PostgresError, type PgzError } from "../util/errors.ts";
-import { MOST_SERVERS } from "../util/limits.ts";
-
-const seen = new BoundedSet<string>(MOST_SERVERS);
-
-const keyOf = ({ host, port, database }: Config) => JSON.stringify([host, port, database]);
 
 /** A part of the value that the check's error quotes, in every language of the server. */
 const MARK = "pgz_citus ";
@@ -25,10 +18,6 @@ const CITUS_VERSION = "pg_catalog.current_setting('citus.version',true)";
  */
 export const CITUS_CHECK = `pg_catalog.textcat('${MARK}',${CITUS_VERSION})::int is not null`;
 
-export function isCitus(config: Config): boolean {
-  return seen.has(keyOf(config));
-}
-
 /**
  * Whether a scope's statement has failed because the server is Citus. The words alone do not show it: an error of the
  * caller's statement may quote a value of the caller's with the same words.
@@ -40,8 +29,4 @@ export function isCitusError(error: unknown): boolean {
 /** The same, for the error of a text that is the driver's own as a whole. */
 export function hasCitusMark(error: PgzError | undefined): boolean {
   return error?.code === "22P02" && error.message.includes(MARK);
-}
-
-export function rememberCitus(config: Config): void {
-  seen.add(keyOf(config));
 }

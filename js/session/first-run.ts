@@ -14,13 +14,14 @@
 //
 // The check sets nothing, because settings change what a statement means: `now()::text`, `'1 day'::text`. Knows
 // settings, types and SQL. Must not know how a statement runs.
-import { BoundedMap, BoundedSet } from "../util/bounded.ts";
-import { LONGEST_KNOWN_TYPES, MOST_SERVERS } from "../util/limits.ts";
+import type { KnownScope, KnownServer } from "../server/known-server.ts";
+import { newShapeId } from "../server/shapes.ts";
+import type { PgzError } from "../util/errors.ts";
+import { LONGEST_KNOWN_TYPES } from "../util/limits.ts";
 import { firstWord, readings, type SqlReader } from "../util/sql-reader.ts";
 import { TextCache } from "../util/text-cache.ts";
 import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY } from "../values/oid.ts";
 import { firstParameters, type TypeRule } from "../values/first-parameters.ts";
-import { newShapeId } from "./shapes.ts";
 
 /** Statements that can neither begin nor end a transaction, and that can also run after a snapshot was taken. */
 const PLAIN = new Set(["select", "insert", "update", "delete", "merge", "with", "values", "table"]);
@@ -101,16 +102,16 @@ export function isPipelinable(text: string): boolean {
  * `version`: what the server has reported, if it has.
  */
 export function firstRunOf(
-  server: string,
+  { server, failedChecks }: KnownScope,
   text: string,
   values: readonly unknown[],
   columns?: ReadColumns,
   version?: string,
 ): FirstRun | undefined {
-  if ((failures.get(server) ?? 0) >= ENOUGH) return undefined;
-  const release = releaseOf(version) ?? releases.get(server);
+  if (failedChecks >= ENOUGH) return undefined;
+  const release = releaseOf(version) ?? server.release;
   if (release !== undefined && release < (columns ? FIRST_WITH_RESULT_TYPES : OLDEST)) return undefined;
-  if (columns && withoutResultTypes.has(server)) return undefined;
+  if (columns && server.lacksResultTypes) return undefined;
   if (!isPipelinable(text) || readings(text).some(namesSetter)) return undefined;
   const first = firstParameters(values);
   if (!first || first.rules.length > MOST_RULES) return undefined;
@@ -135,44 +136,24 @@ function namesSetter(reader: SqlReader): boolean {
 }
 
 /**
- * Notes that a check has failed. Returns whether it says nothing about other statements. `version`: what the server
- * reports, which it has not done yet when an early query is sent.
+ * Notes what a check that ran has shown of the server. `version`: what the server reports, which it has not done yet
+ * when an early query is sent. `code`: the SQLSTATE of a check that has failed.
  */
-export function checkFailed(server: string, code: string, message: string, version: string | undefined): boolean {
-  noteVersion(server, version);
-  if (code === UNDEFINED_COLUMN) withoutResultTypes.add(server);
+export function noteCheck(server: KnownServer, version: string | undefined, code?: string): void {
+  server.release = releaseOf(version) ?? server.release;
+  if (code === UNDEFINED_COLUMN) server.lacksResultTypes = true;
+}
+
+/** Whether a check has failed by its statement's types, and so says nothing about other statements. */
+export function failedByTypes({ code, message }: Pick<PgzError, "code" | "message">): boolean {
   return code === UNDEFINED_COLUMN || message.includes(`pgz-edge: ${TYPES}`);
 }
 
 /**
- * Notes that the settings of one more session are not as they must be, or that the server does not know what the check
- * asks.
+ * The number of sessions whose check fails after which no further session tries. One session may have settings of its
+ * own. After two, the cause is the server or affects all its users.
  */
-export function noteFailure(server: string): void {
-  failures.set(server, (failures.get(server) ?? 0) + 1);
-}
-
-/** Notes that a check has passed. */
-export function checkPassed(server: string, version: string | undefined): void {
-  noteVersion(server, version);
-  failures.delete(server);
-}
-
-function noteVersion(server: string, version: string | undefined): void {
-  const release = releaseOf(version);
-  if (release !== undefined) releases.set(server, release);
-}
-
-/**
- * By server: the number of sessions whose check failed since one last passed. One session may have settings of its own.
- * After two, the cause is the server or affects all its users, and no further session tries.
- */
-const failures = new BoundedMap<string, number>(MOST_SERVERS);
 const ENOUGH = 2;
-/** Servers whose `pg_prepared_statements` has no types of columns, whatever version they report. */
-const withoutResultTypes = new BoundedSet<string>(MOST_SERVERS);
-/** By server: the release that a session was told, for those that send their first query before they are told. */
-const releases = new BoundedMap<string, number>(MOST_SERVERS);
 
 /**
  * Builds the check. Each row that is left has a reason why the statement cannot run like this. `isNew`: the check looks

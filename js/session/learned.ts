@@ -2,10 +2,10 @@
 // connection's sessions.
 //
 // Knows two bounded lists. Must not know which session means which statement (statements.ts).
+import type { Shape } from "../server/shapes.ts";
 import { BoundedMap } from "../util/bounded.ts";
 import type { Column, CoreConnection } from "../wasm/boundary.ts";
 import { define, type Definition } from "../wasm/type-definitions.ts";
-import type { Shape } from "./shapes.ts";
 
 /** Maximum number of statements remembered per connection. */
 const MOST_REMEMBERED = 1_000;

@@ -12,7 +12,7 @@
 // Schema changes by other sessions are not known. Knows command tags, and the key by which statements are looked up.
 // Must not know how a statement is learned or run.
 import type { Connection } from "../connection/connection.ts";
-import { epochOf, schemaChanged } from "./shapes.ts";
+import type { KnownServer } from "../server/known-server.ts";
 import type { Learned } from "./learned.ts";
 
 /**
@@ -24,7 +24,7 @@ const TAKES_NAMES = /^(?:DISCARD|DEALLOCATE)/;
 
 export class SchemaChanges {
   readonly #connection: Pick<Connection, "transactionStatus" | "tell">;
-  readonly #server: string;
+  readonly #server: Pick<KnownServer, "epoch" | "schemaChanged">;
   readonly #learned: Learned;
   /** Whether something has changed since `key` was last read. */
   #hasChanged = false;
@@ -34,7 +34,7 @@ export class SchemaChanges {
    */
   #uncommitted: string | undefined;
 
-  constructor(connection: Connection, server: string, learned: Learned) {
+  constructor(connection: Connection, server: Pick<KnownServer, "epoch" | "schemaChanged">, learned: Learned) {
     this.#connection = connection;
     this.#server = server;
     this.#learned = learned;
@@ -49,7 +49,7 @@ export class SchemaChanges {
     if (!isInside && this.#uncommitted !== undefined) this.#publish();
     this.#hasChanged = false;
     if (this.#uncommitted !== undefined) return this.#uncommitted;
-    const epoch = epochOf(this.#server);
+    const { epoch } = this.#server;
     return epoch ? String(epoch) : "";
   }
 
@@ -58,7 +58,7 @@ export class SchemaChanges {
       this.#hasChanged = true;
       // Other sessions see the change from now on, unless a transaction is open. That is known only after the next
       // ReadyForQuery.
-      schemaChanged(this.#server);
+      this.#server.schemaChanged();
     } else if (command === "COMMIT") {
       if (this.#hasChanged || this.#uncommitted !== undefined) this.#publish();
     } else if (command === "ROLLBACK") {
@@ -73,7 +73,7 @@ export class SchemaChanges {
   #publish(): void {
     this.#hasChanged = false;
     this.#uncommitted = undefined;
-    schemaChanged(this.#server);
+    this.#server.schemaChanged();
   }
 }
 

@@ -5,11 +5,11 @@
 import type { Config } from "../config/options.ts";
 import type { Connection } from "../connection/connection.ts";
 import type { Operation } from "../connection/operation.ts";
-import { catalogOf, type Catalog } from "./catalog.ts";
+import type { Catalog } from "../server/catalog.ts";
+import { knownServer } from "../server/known-server.ts";
 import { SchemaChanges } from "./schema-changes.ts";
 import type { ScopeSettings } from "./scope-settings.ts";
 import type { Change } from "./setting-changes.ts";
-import { scopedKey, serverKey } from "./shapes.ts";
 import { Statements } from "./statements.ts";
 import { Learned } from "./learned.ts";
 import { TransactionBlock } from "./transaction-block.ts";
@@ -38,14 +38,14 @@ export class Session {
     connection: Connection,
     scope?: ScopeSettings,
     learned = new Learned(),
-    changes = new SchemaChanges(connection, serverKey(connection.config), learned),
+    changes = new SchemaChanges(connection, knownServer(connection.config), learned),
     front: readonly string[] = [],
   ) {
-    const server = serverKey(connection.config);
+    const server = knownServer(connection.config);
     this.connection = connection;
-    this.catalog = catalogOf(server);
+    this.catalog = server.catalog;
     this.transaction = new TransactionBlock(connection, scope, front);
-    this.statements = new Statements(connection, scopedKey(server, scope?.meaning ?? ""), {
+    this.statements = new Statements(connection, server.scope(scope?.meaning ?? ""), {
       catalog: this.catalog,
       learned,
       changes,

@@ -12,18 +12,27 @@
 import type { Connection } from "../connection/connection.ts";
 import type { Handlers, Operation, RowSink } from "../connection/operation.ts";
 import type { Form } from "../rows/form.ts";
+import type { Catalog } from "../server/catalog.ts";
+import type { KnownScope } from "../server/known-server.ts";
+import {
+  encodedStatement,
+  newShapeId,
+  newStatement,
+  shapes,
+  typesToRefuse,
+  type LearnedShape,
+  type Shape,
+} from "../server/shapes.ts";
 import { BoundedSet } from "../util/bounded.ts";
 import { PgzError } from "../util/errors.ts";
 import { COLUMNS_KNOWN, ROWS_NONE, type Column, type CoreConnection, type Limits } from "../wasm/boundary.ts";
 import type { Definition } from "../wasm/type-definitions.ts";
 import { mayAskAgain } from "./again.ts";
 import type { AnyCall } from "./call.ts";
-import type { Catalog } from "./catalog.ts";
 import { learnTypes } from "./catalog-questions.ts";
-import { checkFailed, checkPassed, firstRunOf, noteFailure, type Check, type FirstRun } from "./first-run.ts";
-import { isCitusError, rememberCitus } from "./citus.ts";
+import { failedByTypes, firstRunOf, noteCheck, type Check, type FirstRun } from "./first-run.ts";
+import { isCitusError } from "./citus.ts";
 import type { SchemaChanges } from "./schema-changes.ts";
-import { encodedStatement, newShapeId, newStatement, shapes, type LearnedShape, type Shape } from "./shapes.ts";
 import type { Learned } from "./learned.ts";
 import { putInFront, type TransactionBlock } from "./transaction-block.ts";
 
@@ -65,7 +74,7 @@ interface Describing {
 
 export class Statements {
   readonly #connection: Connection;
-  readonly #server: string;
+  readonly #scope: KnownScope;
   readonly #catalog: Catalog;
   readonly #learned: Learned;
   readonly #changes: SchemaChanges;
@@ -82,10 +91,9 @@ export class Statements {
     shapeChanged: ({ typeOid }) => this.#catalog.forget(typeOid),
   };
 
-  /** `server`: the key of everything that decides what a text means. */
-  constructor(connection: Connection, server: string, parts: Parts) {
+  constructor(connection: Connection, scope: KnownScope, parts: Parts) {
     this.#connection = connection;
-    this.#server = server;
+    this.#scope = scope;
     this.#catalog = parts.catalog;
     this.#learned = parts.learned;
     this.#changes = parts.changes;
@@ -99,8 +107,8 @@ export class Statements {
   get #learnedOf(): string {
     const change = this.#changes.key;
     const { integerDatetimes } = this.#connection;
-    if (integerDatetimes && !change) return this.#server;
-    return `${this.#server} ${change}${integerDatetimes ? "" : " float times"}`;
+    if (integerDatetimes && !change) return this.#scope.key;
+    return `${this.#scope.key} ${change}${integerDatetimes ? "" : " float times"}`;
   }
 
   /** Returns the statement's cached shape, unless a type that it returns has changed since. */
@@ -170,7 +178,16 @@ export class Statements {
    * from now on.
    */
   refuseBinary(shape: Shape): boolean {
-    return shapes.refuseBinary(this.#learnedOf, shape);
+    const refused = typesToRefuse(shape);
+    for (const typeOid of refused) this.#scope.server.refusedTypes.add(typeOid);
+    const { sql, parameterTypes, resultFormats } = shape;
+    if (refused.length)
+      this.#put(
+        sql,
+        { ...shape, parameterTypes: [...parameterTypes], resultFormats: [...resultFormats] },
+        newShapeId(),
+      );
+    return refused.length > 0;
   }
 
   // -- first runs -----------------------------------------------------------------------------------------------------
@@ -183,19 +200,20 @@ export class Statements {
   ): FirstRun | undefined {
     if (this.#describesFirst || this.#unlearned.has(text)) return undefined;
     const version = this.#connection.parameters.get("server_version");
-    if (form === ROWS_NONE) return firstRunOf(this.#server, text, values, undefined, version);
+    if (form === ROWS_NONE) return firstRunOf(this.#scope, text, values, undefined, version);
     const columns = { known: this.#catalog.readable(), anySize: policy?.parsers !== undefined };
-    return firstRunOf(this.#server, text, values, columns, version);
+    return firstRunOf(this.#scope, text, values, columns, version);
   }
 
   /** Notes that a first run's check has failed. */
-  noteFailedCheck({ code, message }: PgzError): void {
+  noteFailedCheck(error: PgzError): void {
     const { isPooled, parameters } = this.#connection;
     // The check's name is gone, so the check has not run. Behind a pooler the check has no name.
-    if (code === NO_SUCH_STATEMENT && !isPooled) return;
-    if (checkFailed(this.#server, code, message, parameters.get("server_version")) || this.#describesFirst) return;
+    if (error.code === NO_SUCH_STATEMENT && !isPooled) return;
+    noteCheck(this.#scope.server, parameters.get("server_version"), error.code);
+    if (failedByTypes(error) || this.#describesFirst) return;
     this.#describesFirst = true;
-    noteFailure(this.#server);
+    this.#scope.failedChecks++;
   }
 
   /**
@@ -209,7 +227,8 @@ export class Statements {
   }
 
   checkPassed(): void {
-    checkPassed(this.#server, this.#connection.parameters.get("server_version"));
+    noteCheck(this.#scope.server, this.#connection.parameters.get("server_version"));
+    this.#scope.failedChecks = 0;
   }
 
   /**
@@ -224,7 +243,10 @@ export class Statements {
   }
 
   #put(text: string, learned: LearnedShape, id: number): Shape {
-    return shapes.put(this.#learnedOf, text, this.#withDefinitions(learned), id);
+    const { resultFormats, columns, ...known } = this.#withDefinitions(learned);
+    const { refusedTypes } = this.#scope.server;
+    const formats = resultFormats.map((format, at) => (refusedTypes.has(columns[at]!.typeOid) ? 0 : format));
+    return shapes.put(this.#learnedOf, text, { ...known, columns, resultFormats: formats }, id);
   }
 
   // -- learning -------------------------------------------------------------------------------------------------------
@@ -266,7 +288,7 @@ export class Statements {
     if (failed?.carriesBegin && failed.error) {
       // The others have failed with it, or were described outside the transaction, without its settings.
       if (!isCitusError(failed.error) && !failed.wasHitByOtherCancel) return texts.map(() => failed.error!);
-      if (isCitusError(failed.error)) rememberCitus(this.#connection.config);
+      if (isCitusError(failed.error)) this.#scope.server.isCitus = true;
       await this.#block.prepareRepeat(failed);
       await this.#connection.stopping;
       return call.finished ? undefined : this.#learn(call, texts, named);
@@ -304,7 +326,7 @@ export class Statements {
     await operation.done;
     if (call.finished) return undefined;
     if (isCitusError(operation.error)) {
-      rememberCitus(this.#connection.config);
+      this.#scope.server.isCitus = true;
       return this.#found(call, this.#describe(call, text, named, id), named);
     }
     if (!operation.wasHitByOtherCancel || !mayAskAgain(this.#connection.transactionStatus))

@@ -6,6 +6,7 @@
 // BEGIN, settings, flights and ROLLBACK. Must not know who wants the transaction, nor what runs in it.
 import type { Connection } from "../connection/connection.ts";
 import type { Operation } from "../connection/operation.ts";
+import { knownServer, type KnownServer } from "../server/known-server.ts";
 import { connectionLost } from "../sockets/contract.ts";
 import { encoder } from "../util/bytes.ts";
 import type { PgzError } from "../util/errors.ts";
@@ -13,7 +14,7 @@ import { firstWords, rollsBack } from "../util/sql-reader.ts";
 import { NO_LIMITS, ROWS_NONE, COPY_NONE, type CoreConnection } from "../wasm/boundary.ts";
 import type { Place } from "./again.ts";
 import type { AnyCall } from "./call.ts";
-import { hasCitusMark, isCitus, isCitusError, rememberCitus } from "./citus.ts";
+import { hasCitusMark, isCitusError } from "./citus.ts";
 import type { ScopeSettings } from "./scope-settings.ts";
 
 /** Runs statements of the driver's own by a Query message. Their rows are dropped. */
@@ -79,11 +80,15 @@ export class TransactionBlock {
     this.#front = front;
   }
 
+  get #server(): KnownServer {
+    return knownServer(this.#connection.config);
+  }
+
   /** The settings that start every transaction, including the implicit transaction of a single flight. */
   get #settings(): readonly string[] {
     const scope = this.#scope;
     if (!scope) return this.#front;
-    return [...this.#front, isCitus(this.#connection.config) ? scope.citusStatement : scope.statement];
+    return [...this.#front, this.#server.isCitus ? scope.citusStatement : scope.statement];
   }
 
   /**
@@ -230,7 +235,7 @@ export class TransactionBlock {
   }
 
   #noticed(operation: Operation): Operation {
-    if (this.#scope) operation.whenOver(() => isCitusError(operation.error) && rememberCitus(this.#connection.config));
+    if (this.#scope) operation.whenOver(() => (this.#server.isCitus ||= isCitusError(operation.error)));
     return operation;
   }
 
@@ -252,9 +257,8 @@ export class TransactionBlock {
     await operation.done;
     if (call.finished) return false;
     if (!operation.error) return true;
-    const { config } = this.#connection;
-    if (isCitus(config) || !hasCitusMark(operation.error)) throw operation.error;
-    rememberCitus(config);
+    if (this.#server.isCitus || !hasCitusMark(operation.error)) throw operation.error;
+    this.#server.isCitus = true;
     await this.prepareRepeat(operation);
     return await this.begun(call);
   }

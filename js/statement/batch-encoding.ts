@@ -4,7 +4,7 @@
 //
 // Knows parameters and that layout. Must not know the wire. Everything is encoded before anything is sent, so that a
 // value that cannot be sent undoes nothing.
-import type { Shape } from "../session/shapes.ts";
+import type { Shape } from "../server/shapes.ts";
 import { PIECE } from "../util/limits.ts";
 import { appendParameters, Block } from "../values/parameters.ts";
 import type { Query } from "./sql.ts";

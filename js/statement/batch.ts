@@ -7,7 +7,7 @@ import { nextAfter } from "../session/again.ts";
 import type { Call } from "../session/call.ts";
 import { learnNames } from "../session/catalog-questions.ts";
 import type { Session } from "../session/session.ts";
-import type { Shape } from "../session/shapes.ts";
+import type { Shape } from "../server/shapes.ts";
 import { putInFront } from "../session/transaction-block.ts";
 import { PgzError, type BatchFailure } from "../util/errors.ts";
 import { BATCH_CONTINUES, BATCH_ENDS, BATCH_IS_UNDONE, type CoreConnection } from "../wasm/boundary.ts";

@@ -19,7 +19,7 @@ import type { AnyCall } from "../session/call.ts";
 import type { FirstRun } from "../session/first-run.ts";
 import { isCitusError } from "../session/citus.ts";
 import type { Session } from "../session/session.ts";
-import type { LearnedShape, Shape } from "../session/shapes.ts";
+import type { LearnedShape, Shape } from "../server/shapes.ts";
 import type { RowRequest } from "../session/statements.ts";
 import { HAS_NOT_RUN, type PgzError } from "../util/errors.ts";
 import { checkCount, encodeParameters } from "../values/parameters.ts";

@@ -4,11 +4,11 @@
 // Knows how the flight is sent and which of its failures leave nothing behind. Must not know which statements may run
 // this way (first-run.ts), nor what a failure leads to (execution-state.ts).
 import type { Operation, RowSink } from "../connection/operation.ts";
+import { newShapeId, type LearnedShape } from "../server/shapes.ts";
 import type { AnyCall } from "../session/call.ts";
 import type { FirstRun } from "../session/first-run.ts";
 import { isCitusError } from "../session/citus.ts";
 import type { Session } from "../session/session.ts";
-import { newShapeId, type LearnedShape } from "../session/shapes.ts";
 import type { RowRequest } from "../session/statements.ts";
 import { putInFront } from "../session/transaction-block.ts";
 import { fromFailure, type PgzError } from "../util/errors.ts";

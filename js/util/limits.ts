@@ -29,8 +29,10 @@ export const MOST_PASSWORDS = 64;
  * other events: 1 MiB takes at most some 25 ms.
  */
 export const MOST_PASSFILE = 1 << 20;
-/** Maximum number of servers in each cache that has an entry per server. */
+/** Maximum number of servers of which something is known, and of scopes of theirs in which texts mean the same. */
 export const MOST_SERVERS = 10_000;
+/** Maximum number of types of a server that are requested as text because it cannot write them in binary. */
+export const MOST_REFUSED_TYPES = 1_000;
 /** workerd's WebCrypto refuses more PBKDF2 iterations than this. The core then derives the key itself. */
 export const WEBCRYPTO_ITERATIONS = 100_000;
 

@@ -6,7 +6,7 @@ import { Operation, type Reached } from "../../js/connection/operation.ts";
 import type { AnyCall } from "../../js/session/call.ts";
 import type { FirstRun } from "../../js/session/first-run.ts";
 import type { Session } from "../../js/session/session.ts";
-import type { LearnedShape, Shape } from "../../js/session/shapes.ts";
+import type { LearnedShape, Shape } from "../../js/server/shapes.ts";
 import { ExecutionState, type ExecutionForm, type FirstEnded } from "../../js/statement/execution-state.ts";
 import { fromErrorResponse, type PgzError } from "../../js/util/errors.ts";
 import { NO_LIMITS } from "../../js/wasm/boundary.ts";

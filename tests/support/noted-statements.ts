@@ -4,9 +4,10 @@
 import type { Connection } from "../../js/connection/connection.ts";
 import { Operation, type Conversation } from "../../js/connection/operation.ts";
 import type { AnyCall } from "../../js/session/call.ts";
-import { Catalog } from "../../js/session/catalog.ts";
+import { Catalog } from "../../js/server/catalog.ts";
+import { KnownServer } from "../../js/server/known-server.ts";
 import type { SchemaChanges } from "../../js/session/schema-changes.ts";
-import type { LearnedShape } from "../../js/session/shapes.ts";
+import type { LearnedShape } from "../../js/server/shapes.ts";
 import { Statements } from "../../js/session/statements.ts";
 import { Learned } from "../../js/session/learned.ts";
 import type { PgzError } from "../../js/util/errors.ts";
@@ -45,11 +46,6 @@ export class Asked {
   }
 }
 
-let servers = 0;
-
-/** Returns the name of a server that the driver does not know. */
-export const newServer = () => `noted ${++servers}`;
-
 export class NotedSession {
   /** The commands to the core outside of operations. */
   readonly log: Command[] = [];
@@ -70,12 +66,12 @@ export class NotedSession {
   readonly call = { finished: false, comment: "", operate: this.#operate.bind(this) };
 
   constructor(
-    readonly server = newServer(),
+    readonly server = new KnownServer(),
     catalog = new Catalog(),
   ) {
     this.catalog = catalog;
     this.connection = {
-      config: { host: server, port: 1, database: "d", prepare: "auto", statementCacheSize: 100 },
+      config: { host: "h", port: 1, database: "d", prepare: "auto", statementCacheSize: 100 },
       parameters: new Map<string, string>(),
       integerDatetimes: true,
       isPooled: false,
@@ -84,7 +80,7 @@ export class NotedSession {
       tell: (command: (handle: CoreConnection) => void) => command(this.#handle(this.log)),
       core: { call: <T>(command: (handle: CoreConnection) => T) => command(this.#handle(this.log)) },
     };
-    this.statements = new Statements(this.connection as unknown as Connection, server, {
+    this.statements = new Statements(this.connection as unknown as Connection, server.unscoped, {
       catalog,
       learned: this.told,
       changes: this.changes as SchemaChanges,

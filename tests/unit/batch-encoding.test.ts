@@ -1,7 +1,7 @@
 // The items of a batch in the form that the core takes (js/statement/batch-encoding.ts): their layout, their windows,
 // and values that cannot be sent.
 import { expect, test } from "vitest";
-import type { Shape } from "../../js/session/shapes.ts";
+import type { Shape } from "../../js/server/shapes.ts";
 import { encodeBatch } from "../../js/statement/batch-encoding.ts";
 import type { Query } from "../../js/statement/sql.ts";
 import { PIECE } from "../../js/util/limits.ts";

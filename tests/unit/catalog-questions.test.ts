@@ -4,7 +4,7 @@ import { beforeEach, expect, test } from "vitest";
 import type { Connection } from "../../js/connection/connection.ts";
 import { Operation, type Conversation } from "../../js/connection/operation.ts";
 import type { AnyCall } from "../../js/session/call.ts";
-import { Catalog } from "../../js/session/catalog.ts";
+import { Catalog } from "../../js/server/catalog.ts";
 import { learnNames, learnTypes } from "../../js/session/catalog-questions.ts";
 import { PgzError, PostgresError, ProtocolError } from "../../js/util/errors.ts";
 import type { Parser, ValuePolicy } from "../../js/values/converters.ts";

@@ -1,8 +1,8 @@
-// What a catalog caches about types (js/session/catalog.ts): when nothing is asked, because plain statements must not
+// What a catalog caches about types (js/server/catalog.ts): when nothing is asked, because plain statements must not
 // pay for types that they do not return; which types are looked up anew, and which are gone; which have a text form
 // that can be read; what a core is told of them; and the types of names.
 import { beforeEach, expect, test } from "vitest";
-import { Catalog, catalogOf } from "../../js/session/catalog.ts";
+import { Catalog } from "../../js/server/catalog.ts";
 import { TYPE_MULTIRANGE, TYPE_SAME, TYPE_TEXT, type CoreConnection } from "../../js/wasm/boundary.ts";
 import { define, type Definition } from "../../js/wasm/type-definitions.ts";
 import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY } from "../../js/values/oid.ts";
@@ -256,15 +256,4 @@ test("an answer about types drops the cached names, which may now mean other typ
   catalog.learnNames({ mood: MOOD });
   catalog.learn(typed(20_003), all);
   expect(catalog.oid("mood")).toBeUndefined();
-});
-
-// -- one catalog per server ------------------------------------------------------------------------------------------
-
-test("servers do not share a catalog, and a hundred of them are kept", () => {
-  const first = Array.from({ length: 100 }, (_, at) => catalogOf(`catalog types ${at}`));
-  expect(new Set(first).size).toBe(100);
-  const kept = first.filter((each, at) => catalogOf(`catalog types ${at}`) === each);
-  expect(kept).toHaveLength(100);
-  catalogOf("catalog types more");
-  expect(catalogOf("catalog types 0")).not.toBe(first[0]);
 });

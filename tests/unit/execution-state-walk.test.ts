@@ -5,7 +5,7 @@ import { expect, test } from "vitest";
 import { Operation, type Reached } from "../../js/connection/operation.ts";
 import type { AnyCall } from "../../js/session/call.ts";
 import type { Session } from "../../js/session/session.ts";
-import type { Shape } from "../../js/session/shapes.ts";
+import type { Shape } from "../../js/server/shapes.ts";
 import { ExecutionState, type ExecutionForm, type Step } from "../../js/statement/execution-state.ts";
 import { connectionLost } from "../../js/sockets/contract.ts";
 import { fromErrorResponse } from "../../js/util/errors.ts";

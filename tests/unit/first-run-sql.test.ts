@@ -1,18 +1,19 @@
 // The check before a first run as SQL (js/session/first-run.ts): which statements may have one, what it looks at, what
 // its failure means, and what is remembered of servers.
-import { expect, test, vi } from "vitest";
-import { firstRunOf, isPipelinable, type ReadColumns } from "../../js/session/first-run.ts";
-import { MOST_SERVERS } from "../../js/util/limits.ts";
+import { beforeEach, expect, test } from "vitest";
+import { KnownServer, type KnownScope } from "../../js/server/known-server.ts";
+import { failedByTypes, firstRunOf, isPipelinable, noteCheck, type ReadColumns } from "../../js/session/first-run.ts";
 
-/** The memory of an isolate that has seen no server. */
-async function newIsolate() {
-  vi.resetModules();
-  return import("../../js/session/first-run.ts");
-}
+let server: KnownServer;
+let scope: KnownScope;
+beforeEach(() => {
+  server = new KnownServer();
+  scope = server.unscoped;
+});
 
 const COLUMNS: ReadColumns = { known: [], anySize: false };
 const checkOf = (values: readonly unknown[], columns?: ReadColumns, isVersionKnown = true) =>
-  firstRunOf("server", "select n", values, columns, isVersionKnown ? "18.0" : undefined)!.check;
+  firstRunOf(scope, "select n", values, columns, isVersionKnown ? "18.0" : undefined)!.check;
 const sqlOf = (...given: Parameters<typeof checkOf>) => checkOf(...given).sql;
 
 // -- statements ------------------------------------------------------------------------------------------------------
@@ -25,7 +26,7 @@ test.each([
   ...["begin", "commit", "create table t ()", "explain select 1", "set a to b", "", "(select 1)", "selection"],
   ...["vacuum t", "call p()"],
 ])("%j is not plain, and is described first", (text) => {
-  expect([isPipelinable(text), firstRunOf("server", text, [])]).toEqual([false, undefined]);
+  expect([isPipelinable(text), firstRunOf(scope, text, [])]).toEqual([false, undefined]);
 });
 
 test.each([
@@ -33,7 +34,7 @@ test.each([
   "select row(1), (a, b), x::record",
   "select 'set_config', $$pg_settings$$ -- set_config",
 ])("a statement that changes no settings may run first: %s", (text) => {
-  expect(firstRunOf("server", text, [])).toBeDefined();
+  expect(firstRunOf(scope, text, [])).toBeDefined();
 });
 
 test.each([
@@ -43,43 +44,41 @@ test.each([
   "with s as (update pg_settings set setting = '-5' where name = 'extra_float_digits') select f from t",
   "table pg_settings",
 ])("a statement that changes settings is described first: %s", (text) => {
-  expect(firstRunOf("server", text, [])).toBeUndefined();
+  expect(firstRunOf(scope, text, [])).toBeUndefined();
 });
 
 test("a statement is sent with its text, its values as text, and whether it has values", () => {
-  const none = firstRunOf("server", "select n", [])!;
+  const none = firstRunOf(scope, "select n", [])!;
   expect(none).toMatchObject({ text: "select n", hasValues: false });
   // No format codes and no values.
   expect([...none.parameters]).toEqual([0, 0, 0, 0]);
-  const one = firstRunOf("server", "select $1", ["é"])!;
+  const one = firstRunOf(scope, "select $1", ["é"])!;
   expect(one).toMatchObject({ text: "select $1", hasValues: true });
   expect([...one.parameters]).toEqual([0, 0, 0, 1, 0, 0, 0, 2, 0xc3, 0xa9]);
-  for (const value of [Symbol("no text"), Infinity])
-    expect(firstRunOf("server", "select $1", [value, 5])).toBeUndefined();
+  for (const value of [Symbol("no text"), Infinity]) expect(firstRunOf(scope, "select $1", [value, 5])).toBeUndefined();
 });
 
 test("a statement with very many numbers, or with more values than the protocol can count, is described first", () => {
-  const numbers = (count: number) => firstRunOf("server", "select 1", Array(count).fill(7));
+  const numbers = (count: number) => firstRunOf(scope, "select 1", Array(count).fill(7));
   expect(numbers(200)!.check.sql.length).toBeLessThan(2_000);
   expect(numbers(201)).toBeUndefined();
-  expect(firstRunOf("server", "select 1", Array(65_536).fill("text"))).toBeUndefined();
+  expect(firstRunOf(scope, "select 1", Array(65_536).fill("text"))).toBeUndefined();
 });
 
 // -- what the check looks at -----------------------------------------------------------------------------------------
 
-test("the check always looks at settings, and at the version only while it is unknown", async () => {
-  const isolate = await newIsolate();
+test("the check always looks at settings, and at the version only while it is unknown", () => {
   const looksAtVersion = (isVersionKnown: boolean) =>
-    isolate
-      .firstRunOf("s", "select 1", [], undefined, isVersionKnown ? "18.0" : undefined)!
-      .check.sql.includes("server_version_num");
+    firstRunOf(scope, "select 1", [], undefined, isVersionKnown ? "18.0" : undefined)!.check.sql.includes(
+      "server_version_num",
+    );
   expect([looksAtVersion(false), looksAtVersion(true)]).toEqual([true, false]);
   for (const setting of ["extra_float_digits", "DateStyle", "IntervalStyle"])
     expect(sqlOf([])).toContain(`current_setting('${setting}')`);
   // A session has been told the version.
-  isolate.checkPassed("s", "18.0");
+  noteCheck(server, "18.0");
   expect(looksAtVersion(false)).toBe(false);
-  expect(isolate.firstRunOf("t", "select 1", [])!.check.sql).toContain("server_version_num");
+  expect(firstRunOf(new KnownServer().unscoped, "select 1", [])!.check.sql).toContain("server_version_num");
 });
 
 /** The settings that the check accepts, as the server joins them: digits, DateStyle, IntervalStyle. */
@@ -177,20 +176,18 @@ test.each([
   ["11.22", false, false],
   ["9.3.duckdb", false, false],
   ["H2", false, false],
-])("on version %s a statement with rows may run first: %s, one without: %s", async (version, withRows, without) => {
-  const isolate = await newIsolate();
-  expect(isolate.firstRunOf("s", "select n", [], COLUMNS, version) !== undefined).toBe(withRows);
-  expect(isolate.firstRunOf("s", "select n", [], undefined, version) !== undefined).toBe(without);
+])("on version %s a statement with rows may run first: %s, one without: %s", (version, withRows, without) => {
+  expect(firstRunOf(scope, "select n", [], COLUMNS, version) !== undefined).toBe(withRows);
+  expect(firstRunOf(scope, "select n", [], undefined, version) !== undefined).toBe(without);
 });
 
-test("an early query knows the version that an earlier session was told", async () => {
-  const isolate = await newIsolate();
-  const runs = (columns?: ReadColumns) => isolate.firstRunOf("s", "select n", [], columns) !== undefined;
-  isolate.checkPassed("s", "16.1");
+test("an early query knows the version that an earlier session was told", () => {
+  const runs = (columns?: ReadColumns) => firstRunOf(scope, "select n", [], columns) !== undefined;
+  noteCheck(server, "16.1");
   expect([runs(COLUMNS), runs()]).toEqual([true, true]);
-  isolate.checkPassed("s", "15.2");
+  noteCheck(server, "15.2");
   expect([runs(COLUMNS), runs()]).toEqual([false, true]);
-  isolate.checkPassed("s", undefined);
+  noteCheck(server, undefined);
   expect(runs(COLUMNS)).toBe(false);
 });
 
@@ -201,57 +198,28 @@ test.each([
   ["22P02", 'invalid input syntax for type integer: "pgz-edge: settings 0ISO, MDYpostgres"', false],
   ["42883", 'function pg_catalog.current_setting("types") does not exist', false],
   ["42703", 'column "result_types" does not exist', true],
-])("%s %s says nothing of other statements: %s", async (code, message, isOfItsTypes) => {
-  const isolate = await newIsolate();
-  expect(isolate.checkFailed("s", code, message, "18.0")).toBe(isOfItsTypes);
+])("%s %s says nothing of other statements: %s", (code, message, isOfItsTypes) => {
+  expect(failedByTypes({ code, message })).toBe(isOfItsTypes);
 });
 
 test.each(["15.2", "13.0", "18.1", undefined])(
   "a server of version %s that has no types of columns is not asked for them again",
-  async (version) => {
-    const isolate = await newIsolate();
-    isolate.checkFailed("s", "42703", 'column "result_types" does not exist', version);
-    expect(isolate.firstRunOf("s", "select n", [], COLUMNS)).toBeUndefined();
-    expect(isolate.firstRunOf("s", "select n", [])).toBeDefined();
-    expect(isolate.firstRunOf("other", "select n", [], COLUMNS)).toBeDefined();
+  (version) => {
+    noteCheck(server, version, "42703");
+    expect(firstRunOf(scope, "select n", [], COLUMNS)).toBeUndefined();
+    expect(firstRunOf(scope, "select n", [])).toBeDefined();
+    expect(firstRunOf(new KnownServer().unscoped, "select n", [], COLUMNS)).toBeDefined();
   },
 );
 
 // -- servers ---------------------------------------------------------------------------------------------------------
 
-test("two failed sessions, or three at once, mark their server until a check passes", async () => {
-  const isolate = await newIsolate();
-  const runs = () => isolate.firstRunOf("s", "select 1", []) !== undefined;
-  isolate.noteFailure("s");
-  isolate.checkPassed("s", undefined);
-  isolate.noteFailure("s");
+test("two failed sessions mark their scope, and no other scope of the server", () => {
+  const runs = (one = scope) => firstRunOf(one, "select 1", []) !== undefined;
+  scope.failedChecks = 1;
   expect(runs()).toBe(true);
-  for (const _ of "12") {
-    isolate.noteFailure("s");
-    expect(runs()).toBe(false);
+  for (const failed of [2, 3]) {
+    scope.failedChecks = failed;
+    expect([runs(), runs(server.scope("other"))]).toEqual([false, true]);
   }
-  isolate.checkPassed("s", undefined);
-  expect(runs()).toBe(true);
-});
-
-test("failed checks are remembered for a bounded number of servers, and the oldest is dropped", async () => {
-  const isolate = await newIsolate();
-  const runs = (server: string) => isolate.firstRunOf(server, "select 1", []) !== undefined;
-  const fail = (server: string) => isolate.noteFailure(server);
-  // Two sessions each. The last server has its first one only.
-  for (let server = 1; server < MOST_SERVERS; server++) for (const _ of "12") fail(`${server}`);
-  fail("last");
-  expect(["1", "2", `${MOST_SERVERS - 1}`, "last"].map(runs)).toEqual([false, false, false, true]);
-  fail("more");
-  expect(["1", "2", `${MOST_SERVERS - 1}`].map(runs)).toEqual([true, false, false]);
-});
-
-test("versions are remembered for a bounded number of servers", async () => {
-  const isolate = await newIsolate();
-  const isNew = (server: string) =>
-    isolate.firstRunOf(server, "select 1", [])!.check.sql.includes("server_version_num");
-  for (let server = 1; server <= MOST_SERVERS; server++) isolate.checkPassed(`${server}`, "18.1");
-  expect(["1", `${MOST_SERVERS}`].map(isNew)).toEqual([false, false]);
-  isolate.checkPassed("more", "18.1");
-  expect(["1", "2", `${MOST_SERVERS}`, "more"].map(isNew)).toEqual([true, false, false, false]);
 });

@@ -3,7 +3,7 @@
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { createClient, type Client } from "../../js/api/client.ts";
 import type { Options, TargetSessionAttrs } from "../../js/config/options.ts";
-import { serverKey } from "../../js/session/shapes.ts";
+import { knownServer } from "../../js/server/known-server.ts";
 import { serversOf } from "../../js/config/hosts.ts";
 import { connectFailed, type ConnectOptions } from "../../js/sockets/contract.ts";
 import { installRuntime, runtime } from "../../js/sockets/runtime.ts";
@@ -245,8 +245,8 @@ test("two hosts share no cached descriptions", () => {
   const config = of({ user: "u", host: "a,b", port: "1,2" });
   const [a, b] = serversOf(config);
   expect(serversOf(config)[1]).toBe(b);
-  expect(serverKey(a!)).not.toBe(serverKey(b!));
-  expect(serverKey(a!)).toBe(serverKey(of({ user: "u", host: "a", port: 1 })));
+  expect(knownServer(a!)).not.toBe(knownServer(b!));
+  expect(knownServer(a!)).toBe(knownServer(of({ user: "u", host: "a", port: 1 })));
 });
 
 test("a Unix socket is named by its folder and port, and is refused on a runtime without them", async () => {

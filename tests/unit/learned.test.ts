@@ -1,7 +1,7 @@
 // What a connection caches about statements and types (js/session/learned.ts): which statements have run there, their
 // columns, and that the core is told of each type once.
 import { expect, test } from "vitest";
-import type { Shape } from "../../js/session/shapes.ts";
+import type { Shape } from "../../js/server/shapes.ts";
 import { Learned } from "../../js/session/learned.ts";
 import type { Column, CoreConnection } from "../../js/wasm/boundary.ts";
 import type { Definition } from "../../js/wasm/type-definitions.ts";

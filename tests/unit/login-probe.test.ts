@@ -1,12 +1,17 @@
 // Which answer to an authentication request is sent before the request, and for which server that is remembered.
 import { expect, test } from "vitest";
 import { resolveConfig } from "../../js/config/config.ts";
-import type { Options } from "../../js/config/options.ts";
-import { probeFor, remember, serverOf } from "../../js/connection/login-probe.ts";
-import { MOST_SERVERS } from "../../js/util/limits.ts";
+import type { Config, Options } from "../../js/config/options.ts";
+import { probeFor as probeOf, remember as rememberOf } from "../../js/connection/login-probe.ts";
+import { knownServer } from "../../js/server/known-server.ts";
 import { CLEARTEXT_FIRST, SCRAM_FIRST, SCRAM_PLUS_FIRST } from "../../js/wasm/boundary.ts";
 
 const of = (options: Options = {}) => resolveConfig({ host: "h", user: "ada", ...options });
+type Asked = Parameters<typeof probeOf>;
+const probeFor = (config: Config, verify: Asked[2], encrypted: boolean, isBindable?: boolean) =>
+  probeOf(knownServer(config), config, verify, encrypted, isBindable);
+const remember = (config: Config, encrypted: boolean, mechanisms: readonly string[]) =>
+  rememberOf(knownServer(config), encrypted, mechanisms);
 const SCRAM = ["SCRAM-SHA-256-PLUS", "SCRAM-SHA-256"];
 
 test("a cleartext password is sent first only over fully verified TLS, if no other method is accepted", () => {
@@ -16,17 +21,17 @@ test("a cleartext password is sent first only over fully verified TLS, if no oth
   expect(probeFor(config, "ca", true)).toBe(0);
   expect(probeFor(config, "none", true)).toBe(0);
   expect(probeFor(of({ requireAuth: "password,scram-sha-256" }), "full", true)).toBe(0);
-  remember(serverOf(config, true), SCRAM);
+  remember(config, true, SCRAM);
   expect(probeFor(config, "none", true)).toBe(0);
-  remember(serverOf(config, true), []);
+  remember(config, true, []);
 });
 
 test("SCRAM is sent first if only SCRAM is accepted, unless the server is known to request otherwise", () => {
   const config = of({ port: 1, requireAuth: "scram-sha-256" });
   expect(probeFor(config, "none", false)).toBe(SCRAM_FIRST);
-  remember(serverOf(config, false), []);
+  remember(config, false, []);
   expect(probeFor(config, "none", false)).toBe(0);
-  remember(serverOf(config, false), SCRAM);
+  remember(config, false, SCRAM);
   expect(probeFor(config, "none", false)).toBe(SCRAM_FIRST);
 });
 
@@ -39,35 +44,22 @@ test.each<[string, Options, boolean]>([
 ])("what one server requested does not apply to another %s", (_, other, encrypted) => {
   const config = of({ port: 2 });
   expect(probeFor(config, "none", false)).toBe(0);
-  remember(serverOf(config, false), SCRAM);
+  remember(config, false, SCRAM);
   expect(probeFor(config, "none", false)).toBe(SCRAM_FIRST);
   expect(probeFor(of({ port: 2, ...other }), "none", encrypted)).toBe(0);
-  remember(serverOf(config, false), ["SCRAM-SHA-256-PLUS"]);
+  remember(config, false, ["SCRAM-SHA-256-PLUS"]);
   expect(probeFor(config, "none", false)).toBe(0);
-  remember(serverOf(config, false), []);
+  remember(config, false, []);
 });
 
 test("SCRAM-SHA-256-PLUS is sent first with a certificate, if the server offered it or is unknown", () => {
   const config = of({ port: 6, requireAuth: "scram-sha-256" });
   const guess = () => [probeFor(config, "none", true, true), probeFor(config, "none", true, false)];
   expect(guess()).toEqual([SCRAM_FIRST | SCRAM_PLUS_FIRST, SCRAM_FIRST]);
-  remember(serverOf(config, true), ["SCRAM-SHA-256"]);
+  remember(config, true, ["SCRAM-SHA-256"]);
   expect(guess()).toEqual([SCRAM_FIRST, SCRAM_FIRST]);
-  remember(serverOf(config, true), ["SCRAM-SHA-256-PLUS"]);
+  remember(config, true, ["SCRAM-SHA-256-PLUS"]);
   expect(guess()).toEqual([SCRAM_FIRST | SCRAM_PLUS_FIRST, 0]);
-  remember(serverOf(config, true), []);
+  remember(config, true, []);
   expect(guess()).toEqual([0, 0]);
-});
-
-test("the number of remembered servers is bounded", () => {
-  const first = of({ port: 4 });
-  remember(serverOf(first, true), SCRAM);
-  for (let n = 0; n < MOST_SERVERS - 1; n++) remember(`filler ${n}`, SCRAM);
-  expect(probeFor(first, "none", true)).toBe(SCRAM_FIRST);
-  remember("one more", SCRAM);
-  expect(probeFor(first, "none", true)).toBe(0);
-  const last = of({ port: 5 });
-  remember(serverOf(last, true), SCRAM);
-  remember(serverOf(last, true), SCRAM);
-  expect(probeFor(last, "none", true)).toBe(SCRAM_FIRST);
 });

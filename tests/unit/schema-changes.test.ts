@@ -2,15 +2,15 @@
 // up after DDL, inside and outside of a transaction, and which commands drop names.
 import { beforeEach, expect, test } from "vitest";
 import type { Connection } from "../../js/connection/connection.ts";
+import { KnownServer } from "../../js/server/known-server.ts";
 import { SchemaChanges } from "../../js/session/schema-changes.ts";
-import type { Shape } from "../../js/session/shapes.ts";
+import type { Shape } from "../../js/server/shapes.ts";
 import { Learned } from "../../js/session/learned.ts";
 import type { CoreConnection } from "../../js/wasm/boundary.ts";
 
-let servers = 0;
-let server = "";
+let server: KnownServer;
 beforeEach(() => {
-  server = `schema changes ${++servers}`;
+  server = new KnownServer();
 });
 
 /** A connection that only completes commands, and a record of what its core was told to forget. */
@@ -50,7 +50,7 @@ const KEEPS = [
 test.each(CHANGES)(
   "after %s every connection to that server looks statements up anew, and no other server's does",
   (command) => {
-    const [first, second, elsewhere] = [connect(), connect(), connect(`${server} elsewhere`)];
+    const [first, second, elsewhere] = [connect(), connect(), connect(new KnownServer())];
     expect([first, second, elsewhere].map(({ key }) => key())).toEqual(["", "", ""]);
     first.run(command);
     const key = first.key();

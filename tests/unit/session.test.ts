@@ -4,10 +4,10 @@ import { expect, test } from "vitest";
 import type { Connection } from "../../js/connection/connection.ts";
 import { Operation } from "../../js/connection/operation.ts";
 import { resolveConfig } from "../../js/config/config.ts";
-import { catalogOf } from "../../js/session/catalog.ts";
+import { knownServer } from "../../js/server/known-server.ts";
+import { shapes } from "../../js/server/shapes.ts";
 import { scopeSettings } from "../../js/session/scope-settings.ts";
 import { Session } from "../../js/session/session.ts";
-import { serverKey, shapes } from "../../js/session/shapes.ts";
 import { shapeOf } from "../support/noted-statements.ts";
 
 let databases = 0;
@@ -42,7 +42,7 @@ test("a session has its connection's configuration and its server's catalog, and
   const { connection, session } = connect();
   expect(session.connection).toBe(connection);
   expect(session.config).toBe(connection.config);
-  expect(session.catalog).toBe(catalogOf(serverKey(connection.config)));
+  expect(session.catalog).toBe(knownServer(connection.config).catalog);
   expect([session.isScoped, inFront(session), session.sessionChanges]).toEqual([false, [], undefined]);
 });
 
@@ -55,14 +55,14 @@ test("a scope's session sets its settings before each flight, and the client's o
 
 test("descriptions are shared with a scope unless its settings change the meaning of SQL", () => {
   const { session, connection } = connect();
-  const learned = shapes.put(serverKey(connection.config), "select n", shapeOf([23]));
+  const learned = shapes.put(knownServer(connection.config).unscoped.key, "select n", shapeOf([23]));
   const known = ({ statements }: Session) => statements.known("select n");
   expect([session, session.scoped(tenant), session.scoped(role)].map(known)).toEqual([learned, learned, undefined]);
 });
 
 test("sessions of one connection share the record of what has run there, and are told of its changes", () => {
   const { session, connection, forgotten } = connect();
-  const shape = shapes.put(serverKey(connection.config), "select n", shapeOf([23]));
+  const shape = shapes.put(knownServer(connection.config).unscoped.key, "select n", shapeOf([23]));
   const scoped = session.scoped(tenant);
   scoped.statements.checkIdFor(shape as never, false);
   expect(session.statements.hasRun(shape)).toBe(true);

@@ -1,16 +1,14 @@
-// Edge cases of the isolate's cache of statements (js/session/shapes.ts): keys of servers and scopes, epochs of
-// schemas, exact bounds, and which types are requested as text.
+// Edge cases of the isolate's cache of statements (js/server/shapes.ts): exact bounds, and which types are
+// requested as text.
 import { expect, test, vi } from "vitest";
-import { resolveConfig } from "../../js/config/config.ts";
-import { encodedStatement, newStatement, scopedKey, ShapeCache } from "../../js/session/shapes.ts";
+import { encodedStatement, newStatement, ShapeCache, typesToRefuse } from "../../js/server/shapes.ts";
 import type { Column } from "../../js/wasm/boundary.ts";
-import { MOST_SERVERS } from "../../js/util/limits.ts";
 import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY } from "../../js/values/oid.ts";
 
 /** The memory of an isolate without any cached statement. */
 async function newIsolate() {
   vi.resetModules();
-  return import("../../js/session/shapes.ts");
+  return import("../../js/server/shapes.ts");
 }
 
 const column = (typeOid: number, typeSize = 4): Column => ({
@@ -28,58 +26,6 @@ const learned = (columns: readonly Column[], parameterTypes: readonly number[] =
   columns,
 });
 const int4 = learned([column(23)]);
-
-// -- keys and epochs -------------------------------------------------------------------------------------------------
-
-test("a scope whose settings do not change meanings has its server's key, and others have one per meaning", () => {
-  const server = "server one";
-  expect(scopedKey(server, "")).toBe(server);
-  const [one, two, other] = [scopedKey(server, "one"), scopedKey(server, "two"), scopedKey("server two", "one")];
-  expect(new Set([server, one, two, other]).size).toBe(4);
-  expect(scopedKey(server, "one")).toBe(one);
-});
-
-test("beyond the bound a scope gets another key, and a configured server keeps its own", async () => {
-  const shapes = await newIsolate();
-  const config = resolveConfig("postgres://u@h/d");
-  const own = shapes.serverKey(config);
-  const keys = Array.from({ length: MOST_SERVERS - 1 }, (_, at) => shapes.scopedKey(own, `${at}`));
-  expect(keys.filter((key, at) => shapes.scopedKey(own, `${at}`) !== key)).toEqual([]);
-  expect(new Set([own, ...keys]).size).toBe(MOST_SERVERS);
-  // The server's own key is the oldest.
-  const [more] = ["more", "another"].map((meaning) => shapes.scopedKey(own, meaning));
-  const again = shapes.scopedKey(own, "0");
-  expect([own, more, ...keys]).not.toContain(again);
-  expect(shapes.scopedKey(own, `${MOST_SERVERS - 2}`)).toBe(keys.at(-1));
-  expect(shapes.serverKey(config)).toBe(own);
-});
-
-test("a changed schema gets an epoch that neither this server nor another has had", async () => {
-  const shapes = await newIsolate();
-  expect([shapes.epochOf("one"), shapes.epochOf("two")]).toEqual([0, 0]);
-  const seen = new Set([0]);
-  for (let change = 1; change <= 3; change++) {
-    shapes.schemaChanged("one");
-    seen.add(shapes.epochOf("one"));
-    expect(seen.size).toBe(change + 1);
-  }
-  expect(shapes.epochOf("two")).toBe(0);
-  shapes.schemaChanged("two");
-  expect(seen).not.toContain(shapes.epochOf("two"));
-});
-
-test("the number of epochs is bounded, and beyond it each server gets a later one", async () => {
-  const shapes = await newIsolate();
-  const all = Array.from({ length: MOST_SERVERS }, (_, at) => `${at}`);
-  all.forEach(shapes.schemaChanged);
-  const epochs = new Set(all.map(shapes.epochOf));
-  expect([epochs.size, epochs.has(0)]).toEqual([MOST_SERVERS, false]);
-  shapes.schemaChanged("more");
-  expect(shapes.epochOf("0")).toBe(shapes.epochOf("never changed"));
-  expect(epochs).not.toContain(shapes.epochOf("0"));
-  shapes.schemaChanged("0");
-  expect(epochs).not.toContain(shapes.epochOf("0"));
-});
 
 test("ids start above 0, because 0 means a statement without a name to the core", async () => {
   const shapes = await newIsolate();
@@ -128,56 +74,17 @@ test("texts are kept up to exactly the bound, and a text that is learned repeate
 // -- text formats ----------------------------------------------------------------------------------------------------
 
 test("the lowest OID of database types counts as such a type, whose binary form is refused first", () => {
-  const cache = new ShapeCache();
-  cache.refuseBinary(
-    "server",
-    cache.put("server", "a", learned([column(23), column(FIRST_OF_A_DATABASE), column(25, -1)])),
-  );
-  expect([...cache.get("server", "a")!.resultFormats]).toEqual([1, 0, 1]);
-  // A second refusal keeps the formats that were text already.
-  cache.refuseBinary("server", cache.get("server", "a")!);
-  expect([...cache.get("server", "a")!.resultFormats]).toEqual([1, 0, 0]);
-});
-
-test("a shape that is requested as text keeps its parameter types and its columns", () => {
-  const cache = new ShapeCache();
-  const before = cache.put("server", "a", learned([column(23)], [25, 23]));
-  expect(cache.refuseBinary("server", before)).toBe(true);
-  const after = cache.get("server", "a")!;
-  expect(after).toMatchObject({ sql: "a", parameterTypes: Uint32Array.of(25, 23), resultFormats: Uint8Array.of(0) });
-  expect(after.columns).toEqual(before.columns);
+  const columns = [column(23), column(FIRST_OF_A_DATABASE), column(25, -1)];
+  expect(typesToRefuse(new ShapeCache().put("server", "a", learned(columns)))).toEqual([FIRST_OF_A_DATABASE]);
 });
 
 test.each([RECORD, RECORD_ARRAY])(
   "an anonymous record (%s) is never text, whatever columns are beside it",
   (record) => {
-    const cache = new ShapeCache();
-    for (const columns of [[column(record, -1)], [column(20_001), column(record, -1)]]) {
-      const shape = cache.put("server", "a", learned(columns));
-      expect(cache.refuseBinary("server", shape)).toBe(false);
-      expect([...cache.get("server", "a")!.resultFormats]).toEqual(columns.map(() => 1));
-    }
+    for (const columns of [[column(record, -1)], [column(20_001), column(record, -1)]])
+      expect(typesToRefuse(new ShapeCache().put("server", "a", learned(columns)))).toEqual([]);
   },
 );
-
-test("text types are remembered for a bounded number of servers, and of types of each", () => {
-  const cache = new ShapeCache(2, 1 << 30);
-  const isText = (server: string, typeOid: number) =>
-    cache.put(server, `select ${typeOid}`, learned([column(typeOid)])).resultFormats[0] === 0;
-  const refuse = (server: string, typeOid: number) =>
-    cache.refuseBinary(server, cache.put(server, `select ${typeOid}`, learned([column(typeOid)])));
-  const types = [20_001, 20_002];
-  for (const type of types) refuse("0", type);
-  expect(types.map((type) => isText("0", type))).toEqual([true, true]);
-  refuse("0", 20_003);
-  expect([...types, 20_003].map((type) => isText("0", type))).toEqual([false, true, true]);
-  const others = Array.from({ length: MOST_SERVERS - 1 }, (_, at) => `${at + 1}`);
-  const shape = cache.put("1", "select 23", learned([column(23)]));
-  for (const server of others) cache.refuseBinary(server, shape);
-  expect([isText("0", 20_003), isText("1", 23)]).toEqual([true, true]);
-  refuse("more", 23);
-  expect([isText("0", 20_003), isText("1", 23), isText("more", 23)]).toEqual([false, true, true]);
-});
 
 // -- encoded statements ----------------------------------------------------------------------------------------------
 

@@ -1,7 +1,6 @@
 // The isolate's cache of statements: who shares an entry, who never does, and that it stays bounded.
 import { expect, test } from "vitest";
-import { resolveConfig } from "../../js/config/config.ts";
-import { serverKey, ShapeCache } from "../../js/session/shapes.ts";
+import { ShapeCache, typesToRefuse } from "../../js/server/shapes.ts";
 
 const learned = (typeOid: number) => ({
   parameterTypes: [typeOid],
@@ -10,7 +9,6 @@ const learned = (typeOid: number) => ({
     { name: "a", tableOid: 0, columnAttributeNumber: 0, typeOid, typeSize: 4, typeModifier: -1, formatCode: 1 },
   ],
 });
-const key = (url: string, options = {}) => serverKey(resolveConfig(url, {}, options));
 
 test("the cache returns what was learned, with a unique id", () => {
   const cache = new ShapeCache();
@@ -23,27 +21,12 @@ test("the cache returns what was learned, with a unique id", () => {
   expect(new ShapeCache().put("server", "select 1", learned(23)).id).not.toBe(first.id);
 });
 
-test("two databases with the same SQL share no entry", () => {
+test("two scopes with the same SQL share no entry", () => {
   const cache = new ShapeCache();
-  const base = "postgres://u@h:5432/d";
-  const others = [
-    key("postgres://u@h:5432/e"),
-    key("postgres://u@h:5433/d"),
-    key("postgres://u@i:5432/d"),
-    key("postgres://v@h:5432/d"),
-    key(base, { startup: { search_path: "other" } }),
-    key(base, { options: "-c search_path=other" }),
-    key("postgres://u@h:5432/d%22%2C%22x"),
-  ];
-  expect(new Set([key(base), ...others]).size).toBe(others.length + 1);
-  const mine = cache.put(key(base), "select x", learned(23));
-  for (const other of others) expect(cache.get(other, "select x")).toBeUndefined();
-  for (const other of others) cache.put(other, "select x", learned(25));
-  expect(cache.get(key(base), "select x")).toBe(mine);
-});
-
-test("the same server has the same key, whatever the password and the limits", () => {
-  expect(key("postgres://u:one@h/d", { maxRows: 5 })).toBe(key("postgres://u:two@h/d?sslmode=disable"));
+  const mine = cache.put("1", "select x", learned(23));
+  expect(cache.get("2", "select x")).toBeUndefined();
+  cache.put("2", "select x", learned(25));
+  expect(cache.get("1", "select x")).toBe(mine);
 });
 
 test("a NUL in a text does not shift the border between server and SQL", () => {
@@ -89,35 +72,18 @@ test("long texts are bounded by their total length, and dropped ones free their 
   expect(cache.size).toBe(4);
 });
 
-test("a type without binary form on a server is requested as text, in every statement there", () => {
+test("without a binary form, types of the database become text, then those without a fixed size, then all", () => {
   const cache = new ShapeCache();
-  const types = [23, 25, 20001, 20002].map((typeOid) => ({ typeOid, typeSize: typeOid === 23 ? 4 : -1 }));
-  const all = (oids: readonly number[]) => ({
-    parameterTypes: [],
-    resultFormats: oids.map(() => 1),
-    columns: types
-      .filter(({ typeOid }) => oids.includes(typeOid))
-      .map((type) => ({ name: "a", tableOid: 0, columnAttributeNumber: 0, typeModifier: -1, formatCode: 1, ...type })),
-  });
-  const formats = (server: string, sql: string) => [...cache.get(server, sql)!.resultFormats];
-  const refuse = () => cache.refuseBinary("server", cache.get("server", "select 1")!);
-  const first = cache.put("server", "select 1", all([23, 25, 20001, 20002]));
-  // Types of the database become text first, then types without a fixed size, then all.
-  expect(refuse()).toBe(true);
-  expect(formats("server", "select 1")).toEqual([1, 1, 0, 0]);
-  expect(cache.get("server", "select 1")!.id).not.toBe(first.id);
-  cache.put("server", "select 2", all([20002]));
-  cache.put("other", "select 2", all([20002]));
-  expect([formats("server", "select 2"), formats("other", "select 2")]).toEqual([[0], [1]]);
-  expect([refuse(), formats("server", "select 1")]).toEqual([true, [1, 0, 0, 0]]);
-  expect([refuse(), formats("server", "select 1")]).toEqual([true, [0, 0, 0, 0]]);
-  expect(refuse()).toBe(false);
-  // The formats stay text when the statement is learned anew.
-  cache.forget("server", "select 1");
-  cache.put("server", "select 1", all([23, 25, 20001, 20002]));
-  expect(formats("server", "select 1")).toEqual([0, 0, 0, 0]);
-  const record = cache.put("other", "select 3", learned(2249));
-  expect(cache.refuseBinary("other", record)).toBe(false);
+  const columns = [23, 25, 20001, 20002].map((typeOid) => ({
+    ...learned(typeOid).columns[0]!,
+    typeSize: typeOid === 23 ? 4 : -1,
+  }));
+  const refused = (...resultFormats: number[]) =>
+    typesToRefuse(cache.put("server", "select 1", { parameterTypes: [], resultFormats, columns }));
+  expect(refused(1, 1, 1, 1)).toEqual([20001, 20002]);
+  expect(refused(1, 1, 0, 0)).toEqual([25]);
+  expect(refused(1, 0, 0, 0)).toEqual([23]);
+  expect(refused(0, 0, 0, 0)).toEqual([]);
 });
 
 test("forget makes the next call describe the statement again", () => {

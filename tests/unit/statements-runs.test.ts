@@ -2,7 +2,7 @@
 // which statements may run before they are described.
 import { beforeEach, expect, test } from "vitest";
 import type { Operation, RowSink } from "../../js/connection/operation.ts";
-import { encodedStatement, newStatement, shapes, type Shape } from "../../js/session/shapes.ts";
+import { encodedStatement, newStatement, shapes, type Shape } from "../../js/server/shapes.ts";
 import { PostgresError } from "../../js/util/errors.ts";
 import {
   COLUMNS_KNOWN,
@@ -25,7 +25,7 @@ beforeEach(() => {
 });
 
 const known = (text: string, types: readonly (typeof mood)[] = []) =>
-  shapes.put(session.server, text, { ...shapeOf([23]), types });
+  shapes.put(session.server.unscoped.key, text, { ...shapeOf([23]), types });
 
 /** A sink that records the columns it is told, and refuses them on request. */
 function newSink(refuses = false) {

@@ -1,7 +1,7 @@
 // How statements are described on one connection (js/session/statements.ts): what is asked, what is cached afterwards
 // and for whom, and how names are prepared.
 import { beforeEach, expect, test } from "vitest";
-import type { Shape } from "../../js/session/shapes.ts";
+import type { Shape } from "../../js/server/shapes.ts";
 import { PgzError, PostgresError } from "../../js/util/errors.ts";
 import { columnOf, NotedSession, settled, shapeOf } from "../support/noted-statements.ts";
 
@@ -137,6 +137,10 @@ test("a statement without binary form is requested as text from then on", async 
   const asText = session.statements.known("select n")!;
   expect([...asText.resultFormats]).toEqual([0]);
   expect(session.statements.refuseBinary(asText)).toBe(false);
+  // So is the same type in another statement, and when this one is described anew.
+  expect([...(await learned("select other")).resultFormats]).toEqual([0]);
+  session.statements.forgetShape("select n");
+  expect([...(await learned("select n")).resultFormats]).toEqual([0]);
 });
 
 // -- cancels for other calls -----------------------------------------------------------------------------------------

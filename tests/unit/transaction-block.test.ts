@@ -1,6 +1,7 @@
 // The transaction of a session, and a BEGIN that waits for the next flight (js/session/transaction-block.ts): what is
 // sent in which order, and the state after a failed flight.
 import { beforeEach, expect, test } from "vitest";
+import { resolveConfig } from "../../js/config/config.ts";
 import type { Connection } from "../../js/connection/connection.ts";
 import { Operation } from "../../js/connection/operation.ts";
 import type { AnyCall } from "../../js/session/call.ts";
@@ -21,7 +22,7 @@ function textOf(command: (handle: CoreConnection) => number): string {
 /** A connection that records what runs on it. `rolls`: the transaction status after its ROLLBACK. */
 let databases = 0;
 class Wire {
-  readonly config = { host: "memory", port: 5432, database: `d${databases++}` };
+  readonly config = resolveConfig(`postgres://u@memory/d${databases++}`);
   transactionStatus = "I";
   closed: PgzError | undefined;
   rolls = "I";

@@ -10,7 +10,7 @@
 // Knows when to connect again, and what the server need not keep. Must not know what changes contain.
 import { AbortError, ConnectionError, PgzError, PostgresError, TimeoutError, UsageError } from "../../index.ts";
 import type { ChangesEvent, Client, Pool } from "../../index.ts";
-import { Catalog } from "../../session/catalog.ts";
+import { Catalog } from "../../server/catalog.ts";
 import {
   CHANGES_ANSWERED,
   CHANGES_KEEPALIVE,

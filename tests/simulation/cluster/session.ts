@@ -12,7 +12,8 @@
 import type { Cluster } from "../../../js/adapters/cluster.ts";
 import { createCluster } from "../../../js/adapters/cluster.ts";
 import type * as pgz from "../../../js/index.ts";
-import { catalogOf } from "../../../js/session/catalog.ts";
+import { KnownServer } from "../../../js/server/known-server.ts";
+import { MOST_CATALOGS } from "../../../js/util/limits.ts";
 import { driver } from "../driver.ts";
 import { Network } from "../network.ts";
 import { registered } from "../patches.ts";
@@ -52,8 +53,7 @@ export function nameOf({ host }: { readonly host: string }): string {
  * servers, so sessions before it would cause that in the middle of one session in thirty.
  */
 function forgetCatalogs(): void {
-  const before = catalogOf("forgotten");
-  for (let at = 0; catalogOf("forgotten") === before; at++) catalogOf(`nowhere ${at}`);
+  for (let at = 0; at < MOST_CATALOGS; at++) void new KnownServer().catalog;
 }
 
 /** Virtual milliseconds after the last call, within which everything that is left must end by itself. */

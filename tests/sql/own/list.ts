@@ -26,7 +26,8 @@ import { FUNCTIONS, NOT_NULL, REFUSING } from "../../../js/cli/types/facts.ts";
 import { DIMENSIONS, TYPES } from "../../../js/cli/types/row-types.ts";
 import { IS_IN_RECOVERY } from "../../../js/connection/session-attrs.ts";
 import { RESET } from "../../../js/pool/cleaning.ts";
-import { namesSql, typesSql } from "../../../js/session/catalog.ts";
+import { namesSql, typesSql } from "../../../js/server/catalog.ts";
+import { KnownServer } from "../../../js/server/known-server.ts";
 import { firstRunOf } from "../../../js/session/first-run.ts";
 import { scopeSettings } from "../../../js/session/scope-settings.ts";
 
@@ -58,7 +59,7 @@ const words = (owner: string, ...texts: string[]): OwnStatement[] =>
 function checks(): OwnStatement[] {
   const columns = { known: [16_999], anySize: false };
   const check = (values: readonly unknown[], of?: typeof columns, version?: string) =>
-    firstRunOf("own statements", "select 1", values, of, version)!.check.sql;
+    firstRunOf(new KnownServer().unscoped, "select 1", values, of, version)!.check.sql;
   // No statement was prepared in front, so the part that looks for it fails the check.
   const looking = { values: [], fails: "42704" };
   return [
@@ -75,8 +76,8 @@ const scope = scopeSettings({ settings: { search_path: "traps", "app.tenant": 7 
 
 const session: OwnStatement[] = [
   ...checks(),
-  names("session/catalog.ts", typesSql([16_384, 1009], true)),
-  names("session/catalog.ts", namesSql(["text", "traps.mood"])),
+  names("server/catalog.ts", typesSql([16_384, 1009], true)),
+  names("server/catalog.ts", namesSql(["text", "traps.mood"])),
   names("session/scope-settings.ts", scope.statement, { values: [] }),
   names("session/scope-settings.ts", scope.citusStatement),
   names("connection/session-attrs.ts", IS_IN_RECOVERY),

@@ -2,7 +2,7 @@
 // types, the settings of a scope, and the questions about a log, a process and a cluster (cluster-questions.ts). The
 // model recognises them by their text.
 //
-// Knows what these texts ask. Must be kept in step with js/session/first-run.ts, js/session/catalog.ts,
+// Knows what these texts ask. Must be kept in step with js/session/first-run.ts, js/server/catalog.ts,
 // js/session/citus.ts and js/adapters/changes/log-question.ts: if their texts change, the server counts an unknown
 // statement, and a test reports it.
 import { noColumn, noSetting } from "../errors.ts";

@@ -57,7 +57,7 @@ const allButCopies = {
 
 /** `pgz-edge/cluster` is a queue itself, which hands calls to those of pools: it knows the types of what is inside. */
 const allButTypes = {
-  regex: `^\\.\\./(?!(\\.\\./)?index\\.ts$|\\.\\./wasm/numbers\\.ts$|\\.\\./util/(abort|deadline|sql-reader)\\.ts$)`,
+  regex: `^\\.\\./(?!(\\.\\./)?index\\.ts$|\\.\\./wasm/numbers\\.ts$|\\.\\./util/(abort|deadline|sql-reader|statement-words)\\.ts$)`,
   allowTypeImports: true,
   message: "Adapters use the public API only.",
 };

@@ -91,4 +91,5 @@ export type { ScopeOptions } from "./session/scope-settings.ts";
 export type { Query, QueryInput, Sql } from "./statement/sql.ts";
 export type { Parameter, SqlRow, SqlValue, Takes } from "./values/parameter-types.ts";
 export type { JsonText } from "./util/json.ts";
-export type { Isolation, Transaction, TransactionOptions } from "./api/transaction.ts";
+export type { Transaction } from "./api/transaction.ts";
+export type { Isolation, TransactionOptions } from "./api/transaction-options.ts";

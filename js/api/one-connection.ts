@@ -6,20 +6,16 @@ import type { Session } from "../session/session.ts";
 import { UsageError, type Facts, type PgzError } from "../util/errors.ts";
 import { traced } from "../util/trace.ts";
 import { TransactionCalls } from "./transaction-calls.ts";
-import {
-  beginStatement,
-  runTransaction,
-  type Running,
-  type Transaction,
-  type TransactionOptions,
-  type UnsettledTransaction,
-} from "./transaction.ts";
+import type { Call } from "../session/call.ts";
+import type { Transaction } from "./transaction.ts";
+import { beginStatement, type TransactionOptions } from "./transaction-options.ts";
+import { TransactionRun, type Earlier } from "./transaction-run.ts";
 
 export abstract class OneConnection extends TransactionCalls {
   /** The transactions that run or wait for their turn. */
-  readonly #transactions = new Set<UnsettledTransaction>();
+  readonly #transactions = new Set<Pick<Call<unknown>, "interrupt">>();
   /** The transaction whose callback runs. */
-  #running: Running | undefined;
+  #running: Earlier | undefined;
 
   /** Why no call can run any more, or none from this request; `undefined` if calls can run. @internal */
   protected abstract ended(): UsageError | undefined;
@@ -33,26 +29,25 @@ export abstract class OneConnection extends TransactionCalls {
     const begin = beginStatement(this.config, options);
     const refused = this.ended() ?? this.unfinished();
     if (refused) throw refused;
-    const { config, counters, turns } = this;
-    const connect = async () => sessionOf(await this.connected());
+    const { turns } = this;
     const before = turns.end();
     const turn = turns.take();
-    const { result, released } = runTransaction(work, options, {
-      config,
-      counters,
-      begin,
-      turn: before,
-      earlier: this.#running,
-      connect,
-      made: (call) => void this.#transactions.add(call),
-      begins: (running) => void (this.#running = running),
-      settled: (call) => {
-        this.#transactions.delete(call);
-        if (this.#running?.call.finished) this.#running = undefined;
-      },
+    const run = new TransactionRun<T>(this.config, this.counters, { work, begin, options });
+    const { call } = run;
+    this.#transactions.add(call);
+    call.whenOver(() => {
+      this.#transactions.delete(call);
+      if (this.#running?.call.finished) this.#running = undefined;
+    });
+    const released = run.through(async () => {
+      if (this.#running) void run.endWaitFor(this.#running);
+      await before;
+      if (call.finished) return undefined;
+      this.#running = run;
+      return sessionOf(await this.connected());
     });
     void released.then(() => turns.pass(turn));
-    return await traced(result);
+    return await traced(call.promise);
   }
 
   // -- for calls ------------------------------------------------------------------------------------------------------

@@ -11,12 +11,10 @@ import { outputForm, valueForm, type Form, type ValueForm } from "../rows/form.t
 import { loopSink, RowQueue, Rows } from "../rows/rows.ts";
 import type { Call, Ending } from "../session/call.ts";
 import { learnNames } from "../session/catalog-questions.ts";
-import { isPipelinable } from "../session/first-run.ts";
 import type { Session } from "../session/session.ts";
 import { isStale } from "../statement/attempts.ts";
 import { runBatch } from "../statement/batch.ts";
 import type { BatchItem } from "../statement/batch-run.ts";
-import { isCopy } from "../statement/copy-statement.ts";
 import { forCache } from "../statement/cached.ts";
 import { Cursor } from "../statement/cursor.ts";
 import { Execution, type Statement } from "../statement/execute.ts";
@@ -34,6 +32,7 @@ import {
 import { serialized } from "../values/serialize.ts";
 import { PgzError, ResponseTooLargeError, UsageError } from "../util/errors.ts";
 import type { CallSubject } from "../util/observer.ts";
+import { isCopy, isPipelinable } from "../util/statement-words.ts";
 import { errorOf, here, traced } from "../util/trace.ts";
 import type { RowMode } from "../values/objects.ts";
 import type { SqlValue } from "../values/parameter-types.ts";

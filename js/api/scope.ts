@@ -8,13 +8,14 @@ import type { ScopeSettings } from "../session/scope-settings.ts";
 import type { Session } from "../session/session.ts";
 import type { Rows } from "../rows/rows.ts";
 import type { RowInput } from "../statement/sql.ts";
-import { isCopy } from "../statement/copy-statement.ts";
 import { notInScope } from "../statement/scoped-statement.ts";
 import { UsageError } from "../util/errors.ts";
+import { isCopy } from "../util/statement-words.ts";
 import { Calls } from "./calls.ts";
 import type { Counters } from "./ledger.ts";
 import type { CallArguments } from "./call-runner.ts";
-import { checkWork, type Transaction, type TransactionOptions } from "./transaction.ts";
+import type { Transaction } from "./transaction.ts";
+import { checkWork, type TransactionOptions } from "./transaction-options.ts";
 
 /** What a scope needs from its client. */
 interface ScopeHost {

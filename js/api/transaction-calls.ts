@@ -5,7 +5,8 @@ import { scopeSettings, type ScopeOptions } from "../session/scope-settings.ts";
 import type { Session } from "../session/session.ts";
 import { Calls } from "./calls.ts";
 import { Scope } from "./scope.ts";
-import { checkWork, type Transaction, type TransactionOptions } from "./transaction.ts";
+import type { Transaction } from "./transaction.ts";
+import { checkWork, type TransactionOptions } from "./transaction-options.ts";
 
 /** The calls that a client, a pool, a lease and a cluster share. @internal */
 export abstract class TransactionCalls extends Calls {

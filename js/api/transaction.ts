@@ -1,22 +1,19 @@
-// A transaction: a callback between BEGIN and COMMIT, with savepoints for transactions inside it. It runs again from
-// the start where that helps.
+// A transaction: a callback between BEGIN and COMMIT, with savepoints for transactions inside it.
 //
-// Knows when a transaction begins and ends, and what may be called meanwhile. Must not know how a call runs (calls.ts)
-// or how the connection was made.
+// Knows when a transaction begins and ends, and what may be called meanwhile. Must not know how a call runs (calls.ts),
+// or what runs the callback again (transaction-run.ts).
 //
 // BEGIN is sent in front of the first statement, in the same flight and before its Sync. If BEGIN fails, the server
 // skips the statement too.
 import { Calls } from "./calls.ts";
 import { callOption } from "../config/config.ts";
 import type { Config } from "../config/options.ts";
-import { attempts, checkOptions, namesOf, oneOf } from "../config/rules.ts";
-import { nextAfter } from "../session/again.ts";
-import { Call, tookTooLong } from "../session/call.ts";
+import { tookTooLong } from "../session/call.ts";
 import type { Connection } from "../connection/connection.ts";
 import type { Operation } from "../connection/operation.ts";
 import type { Session } from "../session/session.ts";
 import { commit, simpleQuery } from "../session/transaction-block.ts";
-import { attemptsOf, conflictIn, pauseAfter } from "../statement/attempts.ts";
+import { conflictIn } from "../statement/attempts.ts";
 import type { RowInput } from "../statement/sql.ts";
 import {
   AbortError,
@@ -30,210 +27,11 @@ import {
 } from "../util/errors.ts";
 import type { QueryOptions, QueryResult } from "./options.ts";
 import { wireUseOf } from "./queries.ts";
+import { checkWork, refuseOptions, type TransactionOptions } from "./transaction-options.ts";
 import type { Body } from "./turn-queue.ts";
 import type { Counters } from "./ledger.ts";
-import { LONGEST_IDLE } from "../util/limits.ts";
 import { ownError, traced } from "../util/trace.ts";
-import { withDeadline } from "../util/deadline.ts";
 import { connectionLost } from "../sockets/contract.ts";
-
-/** The isolation levels by PostgreSQL's names. */
-export type Isolation = "read uncommitted" | "read committed" | "repeatable read" | "serializable";
-
-/** Options of `transaction`. */
-export interface TransactionOptions {
-  /** The isolation level. Default: the session's (`default_transaction_isolation`). */
-  readonly isolation?: Isolation | undefined;
-  /** Whether the transaction may only read. Default: the session's. */
-  readonly readOnly?: boolean | undefined;
-  /**
-   * A serializable read-only transaction waits until it can neither fail nor make others fail. Default: the session's.
-   */
-  readonly deferrable?: boolean | undefined;
-  /**
-   * Runs the whole callback again after a conflict (40001, 40P01), which the server has rolled back. An error whose
-   * `cause` is a conflict counts too. `true`: up to three runs in all; a number: that many. The pause is 10 ms, 20 ms …
-   * 500 ms plus up to as much again at random. What the callback does outside the database is also repeated. Default
-   * false.
-   */
-  readonly retry?: boolean | number | undefined;
-  /** When it aborts, the running statement is cancelled and the transaction rolled back. */
-  readonly signal?: AbortSignal | undefined;
-  /** Milliseconds for the whole transaction, including waiting and retries. 0: no deadline. Default 0. */
-  readonly timeout?: number | undefined;
-}
-
-const TRANSACTION_OPTIONS = namesOf<TransactionOptions>({
-  isolation: true,
-  readOnly: true,
-  deferrable: true,
-  retry: true,
-  signal: true,
-  timeout: true,
-});
-
-/** Returns the statement that begins it. Throws if an option is invalid. */
-export function beginStatement(config: Config, options: TransactionOptions): string {
-  checkOptions(options, TRANSACTION_OPTIONS);
-  const { isolation, readOnly, deferrable, retry = false } = options;
-  attempts(retry, "retry");
-  callOption(config, options, "timeout");
-  callOption(config, options, "signal");
-  const words = ["BEGIN"];
-  const flag = oneOf(true, false);
-  if (isolation !== undefined)
-    words.push(
-      "ISOLATION LEVEL",
-      oneOf(
-        "read uncommitted",
-        "read committed",
-        "repeatable read",
-        "serializable",
-      )(isolation, "isolation").toUpperCase(),
-    );
-  if (readOnly !== undefined) words.push("READ", flag(readOnly, "readOnly") ? "ONLY" : "WRITE");
-  if (deferrable !== undefined) words.push(flag(deferrable, "deferrable") ? "DEFERRABLE" : "NOT DEFERRABLE");
-  return words.join(" ");
-}
-
-/** Throws unless it is a function. Lists of statements, as Prisma takes them, are batches here. */
-export function checkWork(work: unknown): void {
-  if (typeof work === "function") return;
-  throw new UsageError(
-    "INVALID_OPTION",
-    "transaction needs a function: transaction(async (tx) => …). For a list of statements use batch.",
-  );
-}
-
-/** The part of a transaction's call that tells whether it still wants a connection. */
-type AnyTransaction = Pick<Call<unknown>, "finished" | "fail" | "holder" | "operation">;
-
-/** A transaction that waits or runs. The code that made it may end it. */
-export type UnsettledTransaction = Pick<Call<unknown>, "interrupt">;
-
-/** What a transaction needs from its client. */
-interface TransactionHost {
-  readonly config: Config;
-  readonly counters: Counters;
-  readonly begin: string;
-  /** Resolves when it is the transaction's turn. */
-  readonly turn: Promise<void> | undefined;
-  /** The transaction that was running when this one was made. This one may be inside its callback. */
-  readonly earlier: Running | undefined;
-  /** Resolves with `undefined` if the call ended meanwhile. */
-  readonly connect: (call: AnyTransaction) => Promise<Session | undefined>;
-  /** Called when the transaction is made and waits for its turn. */
-  readonly made: (call: UnsettledTransaction) => void;
-  /** Called when it is this transaction's turn. */
-  readonly begins: (running: Running) => void;
-  /** Called when the transaction has its result, whatever the connection still has to clean up. */
-  readonly settled: (call: UnsettledTransaction) => void;
-}
-
-/** Runs a transaction. `released` resolves when the connection is free again. */
-export function runTransaction<T>(
-  work: (transaction: Transaction) => T | Promise<T>,
-  options: TransactionOptions,
-  client: TransactionHost,
-): { result: Promise<T>; released: Promise<void> } {
-  const { config, counters, begin, turn, earlier, connect, made, begins, settled } = client;
-  const call = new Call<T>({ timeout: options.timeout ?? 0, maker: { ended: () => settled(call) } });
-  made(call);
-  call.abortOn(options.signal, config.signal);
-  const most = attemptsOf(options.retry);
-  const run = async () => {
-    if (earlier) void endWaitFor(earlier, call);
-    await turn;
-    if (call.finished) return;
-    const running = new Running(call, counters);
-    begins(running);
-    const session = await connect(call).catch((error: unknown) => {
-      throw ownError(error); // several calls may have waited for the same connect
-    });
-    if (!session) return;
-    const { connection } = session;
-    if (session.transaction.status !== "I")
-      throw new UsageError(
-        "TRANSACTION_OPEN",
-        "A transaction begun in SQL is open: end it first, or use transaction() instead of BEGIN.",
-      );
-    for (let attempt = 1; !call.finished; attempt++) {
-      const transaction = new Transaction(config, counters, session);
-      running.transaction = transaction;
-      call.attached = { fail: (error) => transaction.abort(error) };
-      // Aborts it also while the callback waits for something else.
-      const stopListening = connection.onClosed((error) => {
-        connection.lossIsReported = true;
-        const outcome = session.transaction.outcomeOfLoss;
-        transaction.abort(Object.assign(ownError(error), outcome && { transaction: outcome }));
-      });
-      session.transaction.beginCallback(begin);
-      call.reaches("calls");
-      try {
-        return call.succeed(await transaction.runToCommit(work));
-      } catch (error) {
-        const conflict = transaction.mayBeStored ? undefined : conflictIn(error);
-        if (call.finished || connection.closed || !conflict) throw error;
-        const failedAttempt = {
-          effect: "undone",
-          place: "alone",
-          userHasRows: false,
-          repeats: attempt - 1,
-          most: most - 1,
-        } as const;
-        if (nextAfter("conflict", failedAttempt) === "fail") throw error;
-        await pauseAfter(attempt, conflict, connection, call);
-      } finally {
-        stopListening();
-        call.attached = undefined; // the failing call would tell the outcome again, without the block's count
-        session.transaction.endCallback();
-      }
-    }
-  };
-  return { result: call.promise, released: run().catch((error: unknown) => call.fail(error)) };
-}
-
-/** A transaction whose turn has come, with all its attempts. */
-export class Running {
-  readonly call: Pick<Call<unknown>, "finished" | "whenOver">;
-  /** The attempt that runs. */
-  transaction: Transaction | undefined;
-  readonly #counters: Counters;
-
-  constructor(call: Running["call"], counters: Counters) {
-    this.call = call;
-    this.#counters = counters;
-  }
-
-  /** Number of calls made so far; equal numbers mean that none ran in between. `undefined`: a call is running. */
-  get idleMark(): number | undefined {
-    return this.transaction?.isBusy ? undefined : this.#counters.queries;
-  }
-}
-
-/**
- * Fails a transaction that waits for an earlier one, once the earlier one has been idle for `LONGEST_IDLE`. If it was
- * made inside the earlier one's callback, each would wait for the other. Only AsyncLocalStorage could tell that case
- * from two concurrent transactions, but it needs a flag in workerd, and before Node 24 it slows down each promise of
- * the process.
- */
-async function endWaitFor<T>(earlier: Running, call: Call<T>): Promise<void> {
-  const over = new Promise<void>((resolve) => [earlier.call, call].forEach((one) => one.whenOver(resolve)));
-  for (;;) {
-    const idle = earlier.idleMark;
-    await withDeadline(LONGEST_IDLE, over);
-    if (call.finished || earlier.call.finished) return;
-    if (idle !== undefined && earlier.idleMark === idle) break;
-  }
-  call.fail(
-    new UsageError(
-      "TRANSACTION_OPEN",
-      `An earlier transaction has run nothing for ${LONGEST_IDLE} ms: if it waits for this one, ` +
-        "call tx.transaction() inside its callback; else let it end, or use another client.",
-      { hasNoEffect: true },
-    ),
-  );
-}
 
 const COMMIT = "COMMIT";
 
@@ -359,9 +157,7 @@ export class Transaction extends Calls {
     const refused = this.refused() ?? this.unfinished();
     if (refused) throw refused;
     checkWork(work);
-    checkOptions(options, TRANSACTION_OPTIONS);
-    if (TRANSACTION_OPTIONS.some((name) => options[name as keyof TransactionOptions] !== undefined))
-      throw new UsageError("INVALID_OPTION", "A nested transaction has no options: give them to the outer one.");
+    refuseOptions(options);
     const run = this.#runNested(work);
     this.#lastNestedOver = run.then(
       () => {},

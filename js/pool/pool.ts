@@ -7,7 +7,9 @@ import { OwnerCheck } from "../api/owner-check.ts";
 import { Listener, type ListenOptions } from "../api/listen.ts";
 import type { QueuedCall } from "../api/turn-queue.ts";
 import { TransactionCalls } from "../api/transaction-calls.ts";
-import { beginStatement, runTransaction, type Transaction, type TransactionOptions } from "../api/transaction.ts";
+import type { Transaction } from "../api/transaction.ts";
+import { beginStatement, type TransactionOptions } from "../api/transaction-options.ts";
+import { TransactionRun } from "../api/transaction-run.ts";
 import { callOption } from "../config/config.ts";
 import type { Config, Options } from "../config/options.ts";
 import { checkObject, checkOptions, namesOf } from "../config/rules.ts";
@@ -164,35 +166,26 @@ export class Pool extends TransactionCalls {
     options: TransactionOptions,
     sessionOf: (session: Session) => Session | Promise<Session>,
   ): Promise<T> {
-    const { config, counters } = this;
-    const begin = beginStatement(config, options);
+    const begin = beginStatement(this.config, options);
     const refused = this.refused();
     if (refused) throw refused;
     let member: Member | undefined;
-    const { result, released } = runTransaction(work, options, {
-      config,
-      counters,
-      begin,
-      turn: undefined,
-      earlier: undefined,
-      connect: async (call) => {
-        member = this.#lender.aloneAtOnce() ?? (await this.#lender.borrowFor(call, exclusiveRequest()));
-        this.#transactions++;
-        this.#tell("acquire");
-        if (call.finished) return undefined;
-        member.call = call;
-        return sessionOf(member.session);
-      },
-      made: () => {},
-      begins: () => {},
-      settled: () => {},
+    const run = new TransactionRun<T>(this.config, this.counters, { work, begin, options });
+    const { call } = run;
+    const released = run.through(async () => {
+      member = this.#lender.aloneAtOnce() ?? (await this.#lender.borrowFor(call, exclusiveRequest()));
+      this.#transactions++;
+      this.#tell("acquire");
+      if (call.finished) return undefined;
+      member.call = call;
+      return sessionOf(member.session);
     });
     void released.then(() => {
       if (!member) return undefined;
       this.#transactions--;
       return this.#lender.giveBack(member);
     });
-    return await traced(result);
+    return await traced(call.promise);
   }
 
   /**

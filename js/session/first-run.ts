@@ -18,13 +18,12 @@ import type { KnownScope, KnownServer } from "../server/known-server.ts";
 import { newShapeId } from "../server/shapes.ts";
 import type { PgzError } from "../util/errors.ts";
 import { LONGEST_KNOWN_TYPES } from "../util/limits.ts";
-import { firstWord, readings, type SqlReader } from "../util/sql-reader.ts";
+import { readings, type SqlReader } from "../util/sql-reader.ts";
+import { isPipelinable } from "../util/statement-words.ts";
 import { TextCache } from "../util/text-cache.ts";
 import { FIRST_OF_A_DATABASE, RECORD, RECORD_ARRAY } from "../values/oid.ts";
 import { firstParameters, type TypeRule } from "../values/first-parameters.ts";
 
-/** Statements that can neither begin nor end a transaction, and that can also run after a snapshot was taken. */
-const PLAIN = new Set(["select", "insert", "update", "delete", "merge", "with", "values", "table"]);
 /** With these a statement changes, while it runs, settings that the text of its own rows depends on. */
 const SETTERS = new Set(["set_config", "pg_settings"]);
 
@@ -87,14 +86,6 @@ export interface FirstRun {
   readonly check: Check;
   /** The types of the database that the check takes for known. */
   readonly known: readonly number[];
-}
-
-/**
- * Whether other calls may be on the wire together with this statement: it cannot change which transaction they are part
- * of.
- */
-export function isPipelinable(text: string): boolean {
-  return PLAIN.has(firstWord(text));
 }
 
 /**

@@ -10,7 +10,7 @@ import { knownServer, type KnownServer } from "../server/known-server.ts";
 import { connectionLost } from "../sockets/contract.ts";
 import { encoder } from "../util/bytes.ts";
 import type { PgzError } from "../util/errors.ts";
-import { firstWords, rollsBack } from "../util/sql-reader.ts";
+import { mayBegin, mayKeep } from "../util/statement-words.ts";
 import { NO_LIMITS, ROWS_NONE, COPY_NONE, type CoreConnection } from "../wasm/boundary.ts";
 import type { Place } from "./again.ts";
 import type { AnyCall } from "./call.ts";
@@ -40,18 +40,6 @@ export function putInFront(handle: CoreConnection, preludes: readonly string[]):
 }
 
 const NONE: readonly string[] = [];
-
-/**
- * Whether something of the open transaction, or of what follows it, may be stored once these texts have run. PREPARE
- * TRANSACTION keeps a transaction too. After ROLLBACK a statement is a transaction of its own.
- */
-function mayKeep(texts: readonly string[]): boolean {
-  const words = texts.flatMap(firstWords);
-  return words.some((word) => /^(commit|end|prepare)$/.test(word)) || (words.length > 1 && texts.some(rollsBack));
-}
-
-/** Whether a statement of the text begins a transaction, which another statement may end. */
-export const mayBegin = (text: string): boolean => firstWords(text).some((word) => /^(begin|start)$/.test(word));
 
 /** The texts of the call that an operation belongs to. */
 function textsOf({ owner }: Operation): readonly string[] {

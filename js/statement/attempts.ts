@@ -9,7 +9,6 @@ import type { Operation } from "../connection/operation.ts";
 import { CONFLICT, PgzError, PostgresError } from "../util/errors.ts";
 import { isCitusError } from "../session/citus.ts";
 import { emit } from "../util/observer.ts";
-import { firstWord } from "../util/sql-reader.ts";
 import { ownError } from "../util/trace.ts";
 import { withDeadline } from "../util/deadline.ts";
 
@@ -83,9 +82,6 @@ export function refusesBinary(error: unknown): boolean {
 /** Maximum milliseconds between two attempts; up to as much again is added at random. */
 const LONGEST_RETRY_PAUSE = 500;
 
-/** Statements that may have committed a part of their effects before they failed. */
-const COMMITS = new Set(["call", "do"]);
-
 /** How often something is tried, including the first time. */
 export function attemptsOf(retry: boolean | number | undefined): number {
   return retry === true ? 3 : retry || 1;
@@ -107,11 +103,6 @@ export function conflictIn(error: unknown): PgzError | undefined {
     inner = (inner as { cause?: unknown }).cause;
   }
   return undefined;
-}
-
-/** Whether a part of the statement's effects may be committed although it failed. */
-export function mayCommit(text: string): boolean {
-  return COMMITS.has(firstWord(text));
 }
 
 /** Reports the retry and pauses. The end of the call ends the pause. Throws if the connection was lost meanwhile. */

@@ -7,10 +7,9 @@ import { checkNames, type ValueForm } from "../rows/form.ts";
 import type { Place } from "../session/again.ts";
 import type { Call } from "../session/call.ts";
 import { isCitusError } from "../session/citus.ts";
-import { mayBegin } from "../session/transaction-block.ts";
 import { joined, type OwnBytes } from "../util/bytes.ts";
 import { HAS_NOT_RUN, PgzError, undecodable, type BatchFailure } from "../util/errors.ts";
-import { firstWord } from "../util/sql-reader.ts";
+import { isUndone, mayBegin } from "../util/statement-words.ts";
 import { ownError } from "../util/trace.ts";
 import { countOf, type RowDecoder, type RowMode } from "../values/objects.ts";
 import { ROWS_COLUMNS, ROWS_FORMAT, ROWS_NONE, type Column, type ItemOutcome } from "../wasm/boundary.ts";
@@ -64,14 +63,6 @@ export function tellIfUnfinished(
       Object.assign(error, { transaction: isUndone() ? "rolled back" : "unknown" });
   };
   call.attached = { fail };
-}
-
-/** Commands whose effects are undone with their transaction. */
-const UNDONE = /^(SELECT|INSERT|UPDATE|DELETE|MERGE|)$/;
-
-/** Whether the server undoes all of these if their transaction is not committed. CALL, VACUUM and others commit. */
-export function areUndone(texts: readonly string[]): boolean {
-  return texts.every((text) => UNDONE.test(firstWord(text).toUpperCase()));
 }
 
 export class BatchRun<Row> {
@@ -230,7 +221,7 @@ export class BatchRun<Row> {
    */
   repeatableFrom(from: number | undefined): number | undefined {
     if (from === undefined) return undefined;
-    if (this.#failure) return this.commands.every((command) => UNDONE.test(command)) ? 0 : undefined;
+    if (this.#failure) return this.commands.every(isUndone) ? 0 : undefined;
     // The later items must not have run: what they did could not be done after the repeated one.
     return this.#ends.every((_, at) => at < from || this.#unbound.has(at)) ? from : undefined;
   }

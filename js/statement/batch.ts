@@ -10,10 +10,12 @@ import type { Session } from "../session/session.ts";
 import type { Shape } from "../server/shapes.ts";
 import { putInFront } from "../session/transaction-block.ts";
 import { PgzError, type BatchFailure } from "../util/errors.ts";
+import { firstWord } from "../util/sql-reader.ts";
+import { isUndone } from "../util/statement-words.ts";
 import { BATCH_CONTINUES, BATCH_ENDS, BATCH_IS_UNDONE, type CoreConnection } from "../wasm/boundary.ts";
 import { mayBeOutdated, OutdatedAttempt, refusesBinary } from "./attempts.ts";
 import { encodeBatch, type EncodedBatch } from "./batch-encoding.ts";
-import { areUndone, BatchRun, tellIfUnfinished, type BatchPlan, type Settled } from "./batch-run.ts";
+import { BatchRun, tellIfUnfinished, type BatchPlan, type Settled } from "./batch-run.ts";
 import type { Query } from "./sql.ts";
 
 /** Settles the call with one result per query, in their order. Rejects with the call's error. */
@@ -200,7 +202,7 @@ class Batch<Row> {
     const operation = transaction.carried(call.operate(connection, command, run.conversation));
     run.operation = operation;
     let isWhole = last === 0;
-    const mayBeUndone = endsAlone && areUndone(statements.map(({ sql }) => sql));
+    const mayBeUndone = endsAlone && statements.every(({ sql }) => isUndone(firstWord(sql)));
     if (endsAlone) tellIfUnfinished(call, operation, () => mayBeUndone && !isWhole);
     for (let at = 1; at <= last; at++) {
       await connection.written;

@@ -1,17 +1,9 @@
-// Which texts are COPY statements whose data travel over this connection.
+// The text of a COPY statement whose data travel over this connection.
 //
-// Knows the words of such a statement. Must not know data, or how such a statement runs (copy.ts).
+// Knows the error for any other text. Must not know data, or how such a statement runs (copy.ts).
 import { UsageError } from "../util/errors.ts";
-import { firstWord, SqlReader } from "../util/sql-reader.ts";
+import { isCopy } from "../util/statement-words.ts";
 import { plainText, type QueryInput } from "./sql.ts";
-
-export function isCopy(text: string): boolean {
-  if (firstWord(text) !== "copy") return false;
-  const reader = new SqlReader(text);
-  while (reader.next() !== "end")
-    if (reader.kind === "word" && (reader.name === "stdin" || reader.name === "stdout")) return true;
-  return false;
-}
 
 /** Throws for any other text, which would run before the driver could see that it is something else. */
 export function copyText(input: QueryInput): string {

@@ -22,9 +22,10 @@ import type { Session } from "../session/session.ts";
 import type { LearnedShape, Shape } from "../server/shapes.ts";
 import type { RowRequest } from "../session/statements.ts";
 import { HAS_NOT_RUN, type PgzError } from "../util/errors.ts";
+import { mayCommitApart } from "../util/statement-words.ts";
 import { checkCount, encodeParameters } from "../values/parameters.ts";
 import { LIMIT_FETCH, LIMIT_FIELD_BYTES } from "../wasm/boundary.ts";
-import { attemptsOf, isConflict, isStale, mayBeOutdated, mayCommit, refusesBinary } from "./attempts.ts";
+import { attemptsOf, isConflict, isStale, mayBeOutdated, refusesBinary } from "./attempts.ts";
 import type { Query } from "./sql.ts";
 
 export type ExecutionForm = RowRequest & Pick<Form, "policy">;
@@ -256,7 +257,7 @@ export class ExecutionState {
 
   #effectOf({ outcome }: Operation): Effect {
     if (outcome.is === "failed" && (!outcome.hasBound || outcome.failedPart)) return "none";
-    return mayCommit(this.#query.text) ? "unknown" : "undone";
+    return mayCommitApart(this.#query.text) ? "unknown" : "undone";
   }
 
   #next(cause: Cause, attempt: { effect: Effect; place: Place }, error: unknown, operation?: Operation): Step {

@@ -276,22 +276,6 @@ function beginnings(reader: SqlReader): string[] {
   return words;
 }
 
-/** Whether a statement of the text ends a transaction by ROLLBACK or ABORT, and not only goes back to a savepoint. */
-export function rollsBack(text: string): boolean {
-  return readings(text).some(hasRollback);
-}
-
-function hasRollback(reader: SqlReader): boolean {
-  let isRollback = false;
-  for (let before: Kind = "semicolon"; ; before = reader.kind) {
-    const kind = reader.next();
-    if (isRollback && (kind === "semicolon" || kind === "end")) return true;
-    if (kind === "end") return false;
-    if (before === "semicolon") isRollback = kind === "word" && /^(rollback|abort)$/.test(reader.name);
-    else if (kind === "word" && reader.name === "to") isRollback = false;
-  }
-}
-
 /** Whether more than one statement would run. */
 export function hasSeveral(text: string): boolean {
   return text.includes(";") && readings(text).some(hasSecond);

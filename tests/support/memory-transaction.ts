@@ -1,6 +1,7 @@
 // Transactions of memory-session.ts's client, on a session that knows "select n".
 import { expect } from "vitest";
-import type { Transaction, TransactionOptions } from "../../js/api/transaction.ts";
+import type { Transaction } from "../../js/api/transaction.ts";
+import type { TransactionOptions } from "../../js/api/transaction-options.ts";
 import { client, letInKnowing, quiet, texts, type Session } from "./memory-session.ts";
 import { completeAndReady, executedInside, ran } from "./server-messages.ts";
 

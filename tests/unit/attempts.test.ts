@@ -6,7 +6,6 @@ import {
   isConflict,
   isStale,
   mayBeOutdated,
-  mayCommit,
   mayBeUnsupported,
   OutdatedAttempt,
   pauseAfter,
@@ -83,12 +82,6 @@ test("only serialization failures and deadlocks are conflicts", () => {
   for (const code of ["40000", "40002", "40003", "140001", "400011", "57014"])
     expect(isConflict(error(code)), code).toBe(false);
   for (const one of [Object.assign(new Error("x"), { code: "40001" }), undefined]) expect(isConflict(one)).toBe(false);
-});
-
-test("CALL and DO may have committed something even though they failed", () => {
-  for (const text of ["call p()", "DO $$ begin end $$", "-- one\n/* two */ Call p()"])
-    expect(mayCommit(text), text).toBe(true);
-  for (const text of ["select do()", "insert into call values (1)", "", "commit"]) expect(mayCommit(text)).toBe(false);
 });
 
 test("an outdated attempt carries its failure and the operation that was sent", () => {

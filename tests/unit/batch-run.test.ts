@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import type { Reached } from "../../js/connection/operation.ts";
 import type { ValueForm } from "../../js/rows/form.ts";
 import type { EncodedBatch } from "../../js/statement/batch-encoding.ts";
-import { areUndone, BatchRun, type Settled } from "../../js/statement/batch-run.ts";
+import { BatchRun, type Settled } from "../../js/statement/batch-run.ts";
 import { fromErrorResponse, type PgzError } from "../../js/util/errors.ts";
 import { NO_LIMITS, ROWS_COLUMNS, ROWS_NDJSON, ROWS_NONE, type Column } from "../../js/wasm/boundary.ts";
 import { batchOf, INT } from "../support/batch.ts";
@@ -229,20 +229,6 @@ test("a batch with a BEGIN of its own says of no item that it is committed", () 
   ended("SELECT", 0);
   const [{ reason }] = settled() as [PromiseRejectedResult];
   expect([(reason as PgzError).code, (reason as PgzError).transaction]).toEqual(["DUPLICATE_COLUMN", undefined]);
-});
-
-test("a batch that is not sent in full is undone unless a statement of it may commit", () => {
-  const harmless = ["insert into t values (1)", "/* c */ select 1", "merge into t using u", "update t set a = 1"];
-  expect(areUndone(harmless)).toBe(true);
-  for (const text of [
-    "commit",
-    "call p()",
-    "do $$ $$",
-    "vacuum",
-    "create index concurrently",
-    "prepare transaction 'a'",
-  ])
-    expect(areUndone([...harmless, text]), text).toBe(false);
 });
 
 // -- failures --------------------------------------------------------------------------------------------------------

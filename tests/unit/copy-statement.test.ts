@@ -1,7 +1,8 @@
 // Which texts are COPY statements whose data travel on the connection, so that copyFrom and copyTo accept them.
 import { expect, test } from "vitest";
-import { copyText, isCopy } from "../../js/statement/copy-statement.ts";
+import { copyText } from "../../js/statement/copy-statement.ts";
 import { sql } from "../../js/statement/sql.ts";
+import { isCopy } from "../../js/util/statement-words.ts";
 
 test.each([
   "copy t from stdin",

@@ -2,7 +2,8 @@
 // its failure means, and what is remembered of servers.
 import { beforeEach, expect, test } from "vitest";
 import { KnownServer, type KnownScope } from "../../js/server/known-server.ts";
-import { failedByTypes, firstRunOf, isPipelinable, noteCheck, type ReadColumns } from "../../js/session/first-run.ts";
+import { failedByTypes, firstRunOf, noteCheck, type ReadColumns } from "../../js/session/first-run.ts";
+import { isPipelinable } from "../../js/util/statement-words.ts";
 
 let server: KnownServer;
 let scope: KnownScope;

@@ -3,7 +3,8 @@
 // (docs/servers.md). Knows what the documents say. Must not know how the driver decides what is sent again
 // (again.test.ts).
 import { expect, test, vi } from "vitest";
-import type { Transaction, TransactionOptions } from "../../js/api/transaction.ts";
+import type { Transaction } from "../../js/api/transaction.ts";
+import type { TransactionOptions } from "../../js/api/transaction-options.ts";
 import type { PgzError } from "../../js/util/errors.ts";
 import { answered, learned } from "../support/memory-calls.ts";
 import { gate } from "../support/memory-pool.ts";

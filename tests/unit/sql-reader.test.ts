@@ -1,7 +1,7 @@
 // The reader of SQL, token by token, and its cost. tests/sql/reader.test.ts compares it with the server.
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { firstWord, hasSeveral, readings, rollsBack, SqlReader, type Reading } from "../../js/util/sql-reader.ts";
+import { firstWord, hasSeveral, readings, SqlReader, type Reading } from "../../js/util/sql-reader.ts";
 
 function tokens(text: string, reading?: Reading): string[] {
   const reader = new SqlReader(text, reading);
@@ -194,17 +194,4 @@ test("tokens are adjacent, except for blanks and comments between them", () => {
       },
     ),
   );
-});
-
-test.each([
-  ["rollback", true],
-  ["ROLLBACK WORK; select 1", true],
-  ["select 1; abort and chain", true],
-  ["rollback to savepoint a", false],
-  ["rollback work to a; release a", false],
-  ["rollback to a; rollback", true],
-  ["select 'rollback'; commit", false],
-  ["select 1 as rollback", false],
-])("rollsBack tells whether %j ends a transaction", (text, expected) => {
-  expect(rollsBack(text)).toBe(expected);
 });

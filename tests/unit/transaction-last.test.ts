@@ -1,7 +1,8 @@
 // The last statement of a transaction, with which COMMIT is sent: the outcome of both, over sockets in memory, and what
 // the error says about the transaction.
 import { beforeEach, expect, test, vi } from "vitest";
-import type { Transaction, TransactionOptions } from "../../js/api/transaction.ts";
+import type { Transaction } from "../../js/api/transaction.ts";
+import type { TransactionOptions } from "../../js/api/transaction-options.ts";
 import { PostgresError, type PgzError } from "../../js/util/errors.ts";
 import {
   accepted,

@@ -1,7 +1,6 @@
 // Nested and consecutive transactions, over sockets in memory: savepoints and what ends them, and which transaction
 // waits for which.
 import { beforeEach, expect, test, vi } from "vitest";
-import { Running, type Transaction } from "../../js/api/transaction.ts";
 import { gate } from "../support/memory-pool.ts";
 import {
   accepted,
@@ -173,16 +172,6 @@ test("a waiting transaction fails after 3 s in which the one before it has run n
   goOn();
   await answers(session, "COMMIT");
   await first;
-});
-
-test("a running transaction has an idle mark, unless it or a nested one waits for the server", () => {
-  const counters = { queries: 4, errors: 0, rows: 0, bytes: 0, running: 0 };
-  const one = new Running({ finished: false, whenOver: () => {} }, counters);
-  expect(one.idleMark).toBe(4);
-  one.transaction = { isBusy: false } as Transaction;
-  expect(one.idleMark).toBe(4);
-  one.transaction = { isBusy: true } as Transaction;
-  expect(one.idleMark).toBeUndefined();
 });
 
 test("a nested transaction that waits for the server makes the outer one busy", async () => {

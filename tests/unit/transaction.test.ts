@@ -2,7 +2,8 @@
 // is reported and shown of it meanwhile. transaction-last.test.ts has the last statement, with which COMMIT is sent.
 import { inspect } from "node:util";
 import { beforeEach, expect, test, vi } from "vitest";
-import { beginStatement, type Transaction, type TransactionOptions } from "../../js/api/transaction.ts";
+import type { Transaction } from "../../js/api/transaction.ts";
+import { beginStatement, type TransactionOptions } from "../../js/api/transaction-options.ts";
 import { configured } from "../../js/api/configured.ts";
 import { gate } from "../support/memory-pool.ts";
 import {

@@ -4,7 +4,8 @@
 //
 // Knows errors, and whether a transaction's callback has begun. Must not know servers.
 import { ConnectionError, PgzError, PostgresError, type RouteReason, type TransactionOptions } from "../../index.ts";
-import { firstWord, hasSeveral } from "../../util/sql-reader.ts";
+import { hasSeveral } from "../../util/sql-reader.ts";
+import { mayCommitApart } from "../../util/statement-words.ts";
 import type { Work } from "./pool-queue.ts";
 
 /** Returns why the call goes to another server, or `undefined` if it fails. */
@@ -41,7 +42,7 @@ function isGone(error: PgzError): boolean {
 
 /** Returns whether the text can commit in the middle: CALL and DO can, and several statements can include COMMIT. */
 function mayCommit(text: string): boolean {
-  return ["call", "do"].includes(firstWord(text)) || hasSeveral(text);
+  return mayCommitApart(text) || hasSeveral(text);
 }
 
 /**

@@ -1,0 +1,140 @@
+// One call of `transaction`: it gets a session, and runs its callback until COMMIT, again after a conflict.
+//
+//   made ── through: its turn, its session ──> BEGIN … callback … COMMIT ──> over
+//                                                ^         │
+//                                                └─────────┘ a conflict, and `retry`
+//
+// Knows attempts, and the end of the call. Must not know whose turn it is or how a connection is made
+// (one-connection.ts, pool.ts), nor what happens between BEGIN and COMMIT (transaction.ts).
+import type { Config } from "../config/options.ts";
+import { nextAfter } from "../session/again.ts";
+import { Call } from "../session/call.ts";
+import type { Session } from "../session/session.ts";
+import { attemptsOf, conflictIn, pauseAfter } from "../statement/attempts.ts";
+import { UsageError } from "../util/errors.ts";
+import { withDeadline } from "../util/deadline.ts";
+import { LONGEST_IDLE } from "../util/limits.ts";
+import { ownError } from "../util/trace.ts";
+import type { Counters } from "./ledger.ts";
+import { Transaction } from "./transaction.ts";
+import type { TransactionOptions } from "./transaction-options.ts";
+
+/** What is run: the callback, and the BEGIN that its options have made. */
+interface Work<T> {
+  readonly work: (transaction: Transaction) => T | Promise<T>;
+  readonly begin: string;
+  readonly options: TransactionOptions;
+}
+
+/** Of a transaction whose turn has come: what one that waits for it needs to know. */
+export interface Earlier {
+  readonly call: Pick<Call<unknown>, "finished" | "whenOver">;
+  /** Number of calls made so far; equal numbers mean that none ran in between. `undefined`: a call is running. */
+  readonly idleMark: number | undefined;
+}
+
+export class TransactionRun<T> implements Earlier {
+  readonly call: Call<T>;
+  readonly #config: Config;
+  readonly #counters: Counters;
+  readonly #work: Work<T>;
+  /** The attempt that runs. */
+  #attempt: Transaction | undefined;
+
+  constructor(config: Config, counters: Counters, work: Work<T>) {
+    const { timeout = 0, signal } = work.options;
+    this.call = new Call<T>({ timeout });
+    this.#config = config;
+    this.#counters = counters;
+    this.#work = work;
+    this.call.abortOn(signal, config.signal);
+  }
+
+  get idleMark(): number | undefined {
+    return this.#attempt?.isBusy ? undefined : this.#counters.queries;
+  }
+
+  /**
+   * Runs the transaction on the session that `connect` gives, once it does; with `undefined` the call has ended
+   * meanwhile. Resolves when the connection is free again, whatever became of the call.
+   */
+  async through(connect: () => Promise<Session | undefined>): Promise<void> {
+    try {
+      const session = await connect().catch((error: unknown) => {
+        throw ownError(error); // several calls may have waited for the same connect
+      });
+      if (session) await this.#runOn(session);
+    } catch (error) {
+      this.call.fail(error);
+    }
+  }
+
+  async #runOn(session: Session): Promise<void> {
+    const { call } = this;
+    const { connection } = session;
+    const { work, begin, options } = this.#work;
+    if (session.transaction.status !== "I")
+      throw new UsageError(
+        "TRANSACTION_OPEN",
+        "A transaction begun in SQL is open: end it first, or use transaction() instead of BEGIN.",
+      );
+    const most = attemptsOf(options.retry);
+    for (let attempt = 1; !call.finished; attempt++) {
+      const transaction = new Transaction(this.#config, this.#counters, session);
+      this.#attempt = transaction;
+      call.attached = { fail: (error) => transaction.abort(error) };
+      // Aborts it also while the callback waits for something else.
+      const stopListening = connection.onClosed((error) => {
+        connection.lossIsReported = true;
+        const outcome = session.transaction.outcomeOfLoss;
+        transaction.abort(Object.assign(ownError(error), outcome && { transaction: outcome }));
+      });
+      session.transaction.beginCallback(begin);
+      call.reaches("calls");
+      try {
+        return call.succeed(await transaction.runToCommit(work));
+      } catch (error) {
+        const conflict = transaction.mayBeStored ? undefined : conflictIn(error);
+        if (call.finished || connection.closed || !conflict) throw error;
+        const failedAttempt = {
+          effect: "undone",
+          place: "alone",
+          userHasRows: false,
+          repeats: attempt - 1,
+          most: most - 1,
+        } as const;
+        if (nextAfter("conflict", failedAttempt) === "fail") throw error;
+        await pauseAfter(attempt, conflict, connection, call);
+      } finally {
+        stopListening();
+        call.attached = undefined; // the failing call would tell the outcome again, without the block's count
+        session.transaction.endCallback();
+      }
+    }
+  }
+
+  /**
+   * Fails the transaction, which waits for an earlier one, once the earlier one has been idle for `LONGEST_IDLE`. If it
+   * was made inside the earlier one's callback, each would wait for the other. Only AsyncLocalStorage could tell that
+   * case from two concurrent transactions, but it needs a flag in workerd, and before Node 24 it slows down each
+   * promise of the process.
+   */
+  async endWaitFor(earlier: Earlier): Promise<void> {
+    const { call } = this;
+    const over = new Promise<void>((resolve) => [earlier.call, call].forEach((one) => one.whenOver(resolve)));
+    for (;;) {
+      const idle = earlier.idleMark;
+      await withDeadline(LONGEST_IDLE, over);
+      if (call.finished || earlier.call.finished) return;
+      if (idle !== undefined && earlier.idleMark === idle) break;
+    }
+    call.fail(
+      new UsageError(
+        "TRANSACTION_OPEN",
+        `An earlier transaction has run nothing for ${LONGEST_IDLE} ms: if it waits for this one, ` +
+          "call tx.transaction() inside its callback; else let it end, or use another client.",
+        { hasNoEffect: true },
+      ),
+    );
+  }
+}

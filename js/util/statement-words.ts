@@ -1,0 +1,74 @@
+// What the words of a statement say it may do to transactions and to what is stored: all decisions by words, so that no
+// two places differ. What a statement leaves in its session (pool/session-changes.ts) and whether a scope can run it
+// (statement/scoped-statement.ts) take more than its words, and a file each.
+//
+// Words do not show what functions, rules and triggers do. So nothing here is a promise about a statement's effects:
+// each function says what the callers may conclude.
+//
+// Nothing is cached. To find the first word takes less time than to look the text up. Knows words. Must not know who
+// asks.
+import { firstWord, firstWords, readings, SqlReader, type Kind } from "./sql-reader.ts";
+
+/** Statements that can neither begin nor end a transaction, and that can also run after a snapshot was taken. */
+const PLAIN = new Set(["select", "insert", "update", "delete", "merge", "with", "values", "table"]);
+/** Commands whose effects are undone with their transaction. The empty one is a statement of comments alone. */
+const UNDONE = new Set(["select", "insert", "update", "delete", "merge", ""]);
+/** They may run COMMIT. */
+const ROUTINES = new Set(["call", "do"]);
+
+/**
+ * Whether other calls may be on the wire together with this statement: it cannot change which transaction they are part
+ * of.
+ */
+export function isPipelinable(text: string): boolean {
+  return PLAIN.has(firstWord(text));
+}
+
+/** Whether a part of the statement's effects may be committed although it failed. */
+export function mayCommitApart(text: string): boolean {
+  return ROUTINES.has(firstWord(text));
+}
+
+/** Whether the server undoes the effects of this command if their transaction is not committed. VACUUM is not undone. */
+export function isUndone(command: string): boolean {
+  return UNDONE.has(command.toLowerCase());
+}
+
+/** Whether a statement of the text begins a transaction, which another statement may end. */
+export function mayBegin(text: string): boolean {
+  return firstWords(text).some((word) => word === "begin" || word === "start");
+}
+
+/**
+ * Whether something of the open transaction, or of what follows it, may be stored once these texts have run. PREPARE
+ * TRANSACTION keeps a transaction too. After ROLLBACK a statement is a transaction of its own.
+ */
+export function mayKeep(texts: readonly string[]): boolean {
+  const words = texts.flatMap(firstWords);
+  return words.some((word) => /^(commit|end|prepare)$/.test(word)) || (words.length > 1 && texts.some(rollsBack));
+}
+
+/** Whether a statement of the text ends a transaction by ROLLBACK or ABORT, and not only goes back to a savepoint. */
+export function rollsBack(text: string): boolean {
+  return readings(text).some(hasRollback);
+}
+
+function hasRollback(reader: SqlReader): boolean {
+  let isRollback = false;
+  for (let before: Kind = "semicolon"; ; before = reader.kind) {
+    const kind = reader.next();
+    if (isRollback && (kind === "semicolon" || kind === "end")) return true;
+    if (kind === "end") return false;
+    if (before === "semicolon") isRollback = kind === "word" && /^(rollback|abort)$/.test(reader.name);
+    else if (kind === "word" && reader.name === "to") isRollback = false;
+  }
+}
+
+/** Whether it is a COPY whose data travel over this connection. */
+export function isCopy(text: string): boolean {
+  if (firstWord(text) !== "copy") return false;
+  const reader = new SqlReader(text);
+  while (reader.next() !== "end")
+    if (reader.kind === "word" && (reader.name === "stdin" || reader.name === "stdout")) return true;
+  return false;
+}

@@ -1,0 +1,54 @@
+// What the words of a statement say (js/util/statement-words.ts). `isPipelinable` and `isCopy` are tested beside what
+// follows from them: first-run-sql.test.ts, copy-statement.test.ts.
+import { expect, test } from "vitest";
+import { isUndone, mayBegin, mayCommitApart, mayKeep, rollsBack } from "../../js/util/statement-words.ts";
+
+test("CALL and DO may have committed something even though they failed", () => {
+  for (const text of ["call p()", "DO $$ begin end $$", "-- one\n/* two */ Call p()"])
+    expect(mayCommitApart(text), text).toBe(true);
+  for (const text of ["select do()", "insert into call values (1)", "", "commit"])
+    expect(mayCommitApart(text), text).toBe(false);
+});
+
+test("rows are undone with their transaction, by the name of the command or by its tag", () => {
+  for (const command of ["insert", "SELECT", "merge", "UPDATE", "delete", ""]) expect(isUndone(command)).toBe(true);
+  for (const command of ["commit", "CALL", "do", "VACUUM", "create", "prepare"]) expect(isUndone(command)).toBe(false);
+});
+
+test.each([
+  ["begin", true],
+  ["START TRANSACTION", true],
+  ["select 1; begin read only", true],
+  ["select 1 as begin", false],
+  ["commit", false],
+  // Read as two statements, or as one text, by a setting of the session.
+  ["select 'a\\'; begin; select '", true],
+])("mayBegin tells whether %j may begin a transaction", (text, expected) => {
+  expect(mayBegin(text)).toBe(expected);
+});
+
+test.each([
+  [["commit"], true],
+  [["select 1; END"], true],
+  [["prepare transaction 'a'"], true],
+  [["rollback"], false],
+  [["rollback; insert into t values (1)"], true],
+  [["rollback", "insert into t values (1)"], true],
+  [["rollback to a", "insert into t values (1)"], false],
+  [["select 1", "insert into t values (1)"], false],
+])("mayKeep tells whether %j may store something of an open transaction", (texts, expected) => {
+  expect(mayKeep(texts)).toBe(expected);
+});
+
+test.each([
+  ["rollback", true],
+  ["ROLLBACK WORK; select 1", true],
+  ["select 1; abort and chain", true],
+  ["rollback to savepoint a", false],
+  ["rollback work to a; release a", false],
+  ["rollback to a; rollback", true],
+  ["select 'rollback'; commit", false],
+  ["select 1 as rollback", false],
+])("rollsBack tells whether %j ends a transaction", (text, expected) => {
+  expect(rollsBack(text)).toBe(expected);
+});

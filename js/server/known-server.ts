@@ -10,7 +10,7 @@
 // decide what SQL means and how the login goes. An object that was dropped never comes back: the next one for the same
 // server has another key, and learns everything anew.
 //
-// Knows bounds and keys. Must not know how any of this is found out: login-probe.ts, first-run.ts, citus.ts, catalog.ts.
+// Knows bounds and keys. Must not know how any of this is found out (login-probe.ts, first-run.ts, citus.ts).
 import { startupParameters } from "../config/config.ts";
 import type { Config } from "../config/options.ts";
 import { BoundedMap, BoundedSet } from "../util/bounded.ts";

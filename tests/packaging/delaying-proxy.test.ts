@@ -40,6 +40,17 @@ async function timed<T>(work: () => Promise<T>): Promise<{ result: T; trips: num
   return { result, trips: (performance.now() - start) / ROUND_TRIP };
 }
 
+/**
+ * Returns the trips of the fastest of some answers, as soon as one took fewer than `enough`. A busy machine may delay
+ * any of them, so only the fastest shows that the proxy does not.
+ */
+async function fewestTrips(enough: number, ...pieces: Buffer[]): Promise<number> {
+  let fewest = Infinity;
+  for (let n = 0; n < 50 && fewest >= enough; n++)
+    fewest = Math.min(fewest, (await timed(() => answer(...pieces))).trips);
+  return fewest;
+}
+
 test("connecting takes a round trip, and so does each answer", async () => {
   proxy.delay(ROUND_TRIP);
   open();
@@ -48,9 +59,9 @@ test("connecting takes a round trip, and so does each answer", async () => {
   expect(first.trips).toBeGreaterThanOrEqual(2);
   const second = await timed(() => answer(Buffer.from("two")));
   expect(second.trips).toBeGreaterThanOrEqual(1);
-  expect(second.trips).toBeLessThan(2);
   expect(proxy.take()).toEqual({ flights: 2, writes: 2, sent: 6, wire_bytes: 12 });
   expect(proxy.take()).toEqual({ flights: 0, writes: 0, sent: 0, wire_bytes: 0 });
+  expect(await fewestTrips(2, Buffer.from("more"))).toBeLessThan(2);
 });
 
 test("large data arrive in order, with no more delay than small data", async () => {
@@ -65,8 +76,9 @@ test("large data arrive in order, with no more delay than small data", async () 
   const { result, trips } = await timed(() => answer(large));
   expect(result.equals(large)).toBe(true);
   expect(trips).toBeGreaterThanOrEqual(1);
-  expect(trips).toBeLessThan(20); // with a delay for each of its 64 pieces it would be more than 60
   expect(proxy.take().flights).toBe(1);
+  // With a delay for each of its 64 pieces it would be more than 60.
+  expect(await fewestTrips(20, large)).toBeLessThan(20);
 });
 
 test("the end of one direction does not overtake the bytes of the other", async () => {

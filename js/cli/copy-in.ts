@@ -21,7 +21,7 @@ export const copyIn: Command = {
   usage: `Usage: pgz-edge copy-in <table | table(column, …) | COPY … FROM STDIN> [file] [--format csv]
 
 Stores all of the data or nothing. The first line of csv names the columns that the values are for, in any order; with
-columns after the table's name it is skipped, unless it has these in another order. A COPY statement runs unchanged. Bytes, rate and, of a file, the time
+columns after the table's name it must name these. A COPY statement runs unchanged. Bytes, rate and, of a file, the time
 left are shown on standard error.
 
   -f, --format WORD  csv (the default), text or binary

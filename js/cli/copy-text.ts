@@ -83,22 +83,25 @@ export async function copyInText(
   if (!table) throw new Misuse("Pass a table, with its columns if you like, or a COPY … FROM STDIN.");
   const { name, names } = table;
   const header = await readHeader?.();
-  if (header && names.length) refuseOtherOrder(header, names);
+  if (header && names.length) refuseOtherNames(header, names);
   const list = table.list || (header ? `(${header.map((one) => `"${one.replaceAll('"', '""')}"`).join(", ")})` : "");
   return { text: `copy ${name} ${list} from stdin ${optionsOf(format, header !== undefined)}`, table: name, format };
 }
 
 /**
- * Values go by the list, and the first line may have other names for its columns. But a name that both have, at two
- * places, means that values would be stored under wrong columns.
+ * Values go by the list. So a first line that says something else is either a row, which would be lost, or the header
+ * of other columns, whose values would be stored under wrong names.
  */
-function refuseOtherOrder(header: readonly string[], list: readonly string[]): void {
-  const moved = header.find((name, at) => list.includes(name) && list[at] !== name);
-  if (moved === undefined) return;
+function refuseOtherNames(header: readonly string[], list: readonly string[]): void {
+  const isSame = header.length === list.length && header.every((name, at) => sameName(name, list[at]!));
+  if (isSame) return;
   throw new Misuse(
-    `Column "${moved}" has another place in the first line of the data than in the list of columns: leave the list out.`,
+    `The first line of the data is not "${list.join(",")}": pass --no-header if it is a row, or leave the columns out ` +
+      `if it names them.`,
   );
 }
+
+const sameName = (one: string, other: string) => one.trim().toLowerCase() === other.toLowerCase();
 
 function optionsOf(format: CopyFormat, header: boolean): string {
   return header ? `(format ${format}, header)` : `(format ${format})`;

@@ -83,6 +83,7 @@ export class Client extends OneConnection {
    * for await (const { payload } of await client.listen("jobs")) console.log(payload);
    */
   async listen(channel: string, options: ListenOptions = {}): Promise<Listener> {
+    if (this.#closing) throw clientClosed();
     const listener = new Listener(this.config, channel, options);
     await traced(listener.ready);
     return listener;
@@ -153,7 +154,7 @@ export class Client extends OneConnection {
 
   protected override ended(): UsageError | undefined {
     if (!this.#closing) return this.#owner.refused();
-    return new UsageError("CLIENT_CLOSED", "The client is closed: make a new one.", { hasNoEffect: true });
+    return clientClosed();
   }
 
   // -- the connection -------------------------------------------------------------------------------------------------
@@ -298,4 +299,8 @@ export function createClient(config: ConnectInput, options?: Options): Client {
  */
 export async function connect(config: ConnectInput, options?: Options): Promise<Client> {
   return await traced(createClient(config, options).open());
+}
+
+function clientClosed(): UsageError {
+  return new UsageError("CLIENT_CLOSED", "The client is closed: make a new one.", { hasNoEffect: true });
 }

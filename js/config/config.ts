@@ -147,6 +147,7 @@ const INSTEAD: readonly (readonly [name: RegExp, instead: string])[] = [
   [/^query_timeout$/, 'write "timeout"'],
   [/^connection$/, 'settings of the session belong in "startup"'],
   [/^onnotice$/, "write observer: { onNotice }"],
+  [/^(max_?connections|pool_?size|connection_?limit)$/i, 'a pool takes "max"'],
   [/^transform$/, 'write columnNames: "camelCase"'],
 ];
 const OF_POOLS = /^(max|min|idle_?timeout(millis)?|max_?lifetime)$/i;

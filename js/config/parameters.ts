@@ -10,6 +10,7 @@ import type { ConnectionString } from "./connection-string.ts";
 import type { Options } from "./options.ts";
 import { isWholeName } from "../util/text.ts";
 import { codeOf, invalid, unknown } from "./rules.ts";
+import { optionNames } from "./table.ts";
 
 /** The state while parameters are read. */
 export interface Reading {
@@ -247,6 +248,11 @@ export function readParameters({ pairs, mayName }: ConnectionString, reading: Re
   const values = new Map(pairs);
   for (const name of values.keys()) {
     if (parameters.has(name)) continue;
+    if ((optionNames as readonly string[]).includes(name))
+      throw new UsageError(
+        "UNKNOWN_OPTION",
+        `"${name}" is an option, and no parameter of a connection string: pass it beside the string.`,
+      );
     const shown = mayName && /^[a-z_]{1,40}$/i.test(name) ? ` "${name}"` : "";
     throw unknown(`URL parameter${shown}`, name, [...parameters.keys()]);
   }

@@ -375,11 +375,11 @@ export const OPTIONS = {
    */
   maxFieldBytes: option(count, 0, "rows"),
   /**
-   * What happens to a result that passes a limit. `error`: it rejects or breaks off. `truncate`: it ends there
-   * properly, with a mark that is not a row: in NDJSON and JSON a last element
-   * `{"$truncated":{"limit":…,"value":…,"rows":…}}`, in columnar output a member of that name; `query` returns
-   * `truncated`. TOON and CSV have no place for a mark and refuse `truncate`, unless the call has an `observer` whose
-   * `onQueryEnd` reports it (docs/observer.md).
+   * What happens to a result that passes a limit. Its statement is cancelled: what it wrote is undone, unless it was
+   * complete by then. `error`: the call rejects or breaks off. `truncate`: the result ends there properly, with a mark
+   * that is not a row: in NDJSON and JSON a last element `{"$truncated":{"limit":…,"value":…,"rows":…}}`, in columnar
+   * output a member of that name; `query` returns `truncated`. TOON and CSV have no place for a mark and refuse
+   * `truncate`, unless the call has an `observer` whose `onQueryEnd` reports it (docs/observer.md).
    *
    * @defaultValue `error`: a shortened result must not look complete
    */

@@ -1,4 +1,5 @@
-// Turns a value into JSON, and refuses what JSON.stringify would lose: it writes null for NaN, and {} for a Map.
+// Turns a value into JSON, and refuses what JSON.stringify would lose: it writes null for NaN, {} for a Map, and
+// {"0":1} for bytes.
 // Also marks text that is JSON already.
 //
 // Must not know which type a parameter has.
@@ -10,8 +11,8 @@ type Json = { readonly text: string } | { readonly why: string; readonly cause?:
 
 /**
  * Members that are `undefined` or functions are left out, and `toJSON` is called, as JSON.stringify does. What would be
- * lost becomes null or {}, so the value is looked through only if the text has one of them: that takes up to twice as
- * long.
+ * lost becomes null, {} or an object with the name 0, so the value is looked through only if the text has one of them:
+ * that takes up to twice as long.
  */
 export function jsonOf(value: unknown): Json {
   let text: string | undefined;
@@ -24,7 +25,7 @@ export function jsonOf(value: unknown): Json {
     return { why: orUndefined(() => lossIn(value, true)) ?? otherwise, cause };
   }
   if (text === undefined) return { why: `JSON has no ${typeof value}` };
-  const why = /null|\{\}/.test(text) ? orUndefined(() => lossIn(value, false)) : undefined;
+  const why = /null|\{\}|\{"0":/.test(text) ? orUndefined(() => lossIn(value, false)) : undefined;
   return why === undefined ? { text } : { why };
 }
 
@@ -93,6 +94,7 @@ function lossOf(value: unknown, orRefused: boolean): string | undefined {
 /** Of an object that is neither plain nor an array. A tag that is not `Object` says that its content is elsewhere. */
 function lossOfContent(object: object): string | undefined {
   if (object instanceof Number) return lossOf(object.valueOf(), false);
+  if (ArrayBuffer.isView(object)) return "bytes (JSON has none: pass them as base64 or hex text)";
   if (object instanceof String || object instanceof Boolean || Object.keys(object).length > 0) return undefined;
   const tag = Object.prototype.toString.call(object).slice(8, -1);
   if (tag === "Promise") return "a promise (await it first)";

@@ -90,6 +90,15 @@ export const tablesCases: Record<string, Case> = {
     assert.match(String(refused.stack), /for a table of a schema give sql\.identifier\("schema", "table"\)/);
   },
 
+  async "a closed client or pool opens no stream"(world) {
+    const { url, pgz, options } = world;
+    const closed = [pgz.createClient(url), pgz.createPool(url)];
+    for (const db of closed) await db.close();
+    const codes = closed.map((db) => () => Promise.resolve().then(() => world.changes(db, options)));
+    await assert.code(codes[0]!(), "CLIENT_CLOSED");
+    await assert.code(codes[1]!(), "POOL_CLOSED");
+  },
+
   async "a row longer than maxMessageBytes ends the stream"(world) {
     const { name, url, pgz } = world;
     await world.table("id int4 primary key, body text");

@@ -54,6 +54,7 @@ test.each<[option: object, advice: string]>([
   [{ query_timeout: 5 }, 'write "timeout"'],
   [{ connection: {} }, 'settings of the session belong in "startup"'],
   [{ onnotice() {} }, "write observer: { onNotice }"],
+  [{ maxConnections: 5 }, 'a pool takes "max"'],
   [{ transform: {} }, 'write columnNames: "camelCase"'],
   [{ max: 5 }, "a client has one connection; createPool takes it"],
   [{ idleTimeoutMillis: 5 }, "a client has one connection; createPool takes it"],

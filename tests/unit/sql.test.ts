@@ -265,6 +265,8 @@ test.each<[what: string, value: unknown, why: string]>([
   ["what has a name that may be data", { "ada@example.com": NaN }, "its […] is NaN"],
   ["a promise further in", { a: null, b: Promise.resolve(1) }, "its .b is a promise (await it first)"],
   ["a bigint further in", { a: { b: 1n } }, "its .a.b is a bigint (pass its text)"],
+  ["bytes further in", { a: new Uint8Array([1]) }, "its .a is bytes (JSON has none: pass them as base64 or hex text)"],
+  ["other bytes", [new Float64Array(0)], "its [0] is bytes (JSON has none: pass them as base64 or hex text)"],
   ["a circle", circle(), "it contains itself"],
 ])("%s is refused as JSON, because JSON.stringify would lose it", (_, value, why) => {
   for (const type of [114, 3802])

@@ -172,7 +172,7 @@ export class Changes<Row = Record<string, unknown>> implements AsyncIterable<Any
  * Reads changes of a publication's tables, as they commit. Opens a replication connection of its own, in addition to
  * those of a pool.
  *
- * @throws UsageError `INVALID_OPTION`, `UNKNOWN_OPTION`
+ * @throws UsageError `INVALID_OPTION`, `UNKNOWN_OPTION`, `CLIENT_CLOSED`, `POOL_CLOSED`
  *
  * @example
  * for await (const change of changes(db, { slot: "search", publication: "search" })) {
@@ -184,6 +184,12 @@ export function changes<Row = Record<string, unknown>>(db: Client | Pool, option
   if (!(db instanceof Client || db instanceof Pool))
     throw new UsageError("INVALID_OPTION", "changes needs a client or a pool: changes(db, { slot, publication }).");
   checkOptions(options);
+  if (db.stats().state === "closed")
+    throw new UsageError(
+      db instanceof Pool ? "POOL_CLOSED" : "CLIENT_CLOSED",
+      "changes opens a connection as this client or pool does, and it is closed.",
+      { hasNoEffect: true },
+    );
   refuseHyperdrive(db);
   return new Changes<Row>(db, options);
 }

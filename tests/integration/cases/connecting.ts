@@ -336,6 +336,7 @@ export const connecting: Cases = {
     await client.close();
     await client.close();
     await t.assert.code(client.query("select 1"), "CLIENT_CLOSED");
+    await t.assert.code(client.listen("closed"), "CLIENT_CLOSED");
     await t.pgz.createClient(t.options).close(); // never connected
   },
   "a client whose first connect failed tries again with its next call": {

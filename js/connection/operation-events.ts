@@ -71,10 +71,10 @@ export class OperationEvents {
   #columns(operation: Operation, event: EventOf<"columns">): void {
     const { rows, on, severalResults } = operation.conversation;
     freeze(event.columns);
-    on?.columns?.(event);
-    if (operation.abandoned) return;
-    if (severalResults) this.#delivery.deliver(operation);
     try {
+      on?.columns?.(event);
+      if (operation.abandoned) return;
+      if (severalResults) this.#delivery.deliver(operation);
       rows?.columns?.(event.columns);
     } catch (cause) {
       this.#connection.interrupt(operation, cause as PgzError);
@@ -139,7 +139,7 @@ function freeze(columns: readonly object[]): void {
   Object.freeze(columns);
 }
 
-function shapeChanged({ typeOid }: EventOf<"shapeChanged">): ProtocolError {
+export function shapeChanged({ typeOid }: Pick<EventOf<"shapeChanged">, "typeOid">): ProtocolError {
   return new ProtocolError(
     "SHAPE_CHANGED",
     "The rows cannot be read: their columns, or the types in them, have changed since they were learned, or an " +

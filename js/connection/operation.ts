@@ -33,7 +33,7 @@ export interface RowSink {
 export interface Handlers {
   /** The answer to Describe of a statement. */
   shape?(event: EventOf<"shape">): void;
-  /** The columns of a result. The row sink gets them next. */
+  /** The columns of a result. The row sink gets them next, unless this throws: the operation fails for that reason. */
   columns?(event: EventOf<"columns">): void;
   /** A text value in a first run's rows is not valid for its type. The rows are dropped, and the run continues. */
   unreadable?(event: EventOf<"unreadable">): void;

@@ -4,6 +4,7 @@
 //
 // Knows pg_type and the numbers of the core's `define_types`. Must not know values. A type that is not found stays the
 // server's text.
+import { BoundedSet } from "../util/bounded.ts";
 import { MOST_TYPES } from "../util/limits.ts";
 import {
   LAYOUT_HSTORE,
@@ -57,8 +58,8 @@ export class Catalog {
   /** Types that were met inside a value, where no description of columns names them. */
   readonly #met = new Set<number>();
   #complete = false;
-  /** Types that the database does not have any more, until `isGone` has reported them. */
-  readonly #gone = new Set<number>();
+  /** Types that the database no longer had when it was asked for them. */
+  readonly #gone = new BoundedSet<number>(MOST_TYPES);
   /** Types of columns, in the order in which they were met. */
   readonly #ofColumns = new Set<number>();
   /** Types by the name that a user gives them. */
@@ -84,6 +85,7 @@ export class Catalog {
   learn(columns: readonly Typed[], rows: readonly Row[]): void {
     const found = new Set(rows.map(([oid]) => oid));
     for (const oid of this.#unknown(columns)) if (!found.has(oid)) this.#gone.add(oid);
+    for (const oid of found) this.#gone.delete(oid);
     this.learnNothing(columns);
     for (const row of rows) this.#learn(row[0], definition(row));
     this.#complete ||= columns.some(isRecord);
@@ -183,11 +185,11 @@ export class Catalog {
   }
 
   /**
-   * Whether a column has a type that the database no longer had when it was asked. The statement therefore returns
-   * another type by now. Returns `true` once for each type.
+   * The types of these columns that the database no longer had when it was asked. The statement therefore returns
+   * another type by now, for each caller that has such a description.
    */
-  isGone(columns: readonly Typed[]): boolean {
-    return columns.map(({ typeOid }) => this.#gone.delete(typeOid)).includes(true);
+  gone(columns: readonly Typed[]): number[] {
+    return columns.map(({ typeOid }) => typeOid).filter((oid) => this.#gone.has(oid));
   }
 
   /** Whether none of these definitions has been forgotten or replaced since it was learned. */

@@ -72,16 +72,8 @@ export class ShapeCache {
     if (known && same(known, learned)) return known;
     this.forget(scope, sql);
     this.#last = undefined;
-    const { parameterTypes, resultFormats, columns, types = [] } = learned;
     // On other connections a statement with the known id has other types.
-    const shape = Object.freeze({
-      id: known ? newShapeId() : id,
-      sql,
-      parameterTypes: Uint32Array.from(parameterTypes),
-      resultFormats: Uint8Array.from(resultFormats),
-      columns,
-      types,
-    });
+    const shape = newShape(sql, learned, known ? newShapeId() : id);
     this.#shapes.set(key, shape);
     this.#characters += key.length;
     for (const oldest of this.#shapes.keys()) {
@@ -100,6 +92,19 @@ export class ShapeCache {
     this.#last = undefined;
     if (this.#shapes.delete(key)) this.#characters -= key.length;
   }
+}
+
+/** Returns a shape that is not cached. */
+export function newShape(sql: string, learned: LearnedShape, id: number): Shape {
+  const { parameterTypes, resultFormats, columns, types = [] } = learned;
+  return Object.freeze({
+    id,
+    sql,
+    parameterTypes: Uint32Array.from(parameterTypes),
+    resultFormats: Uint8Array.from(resultFormats),
+    columns,
+    types,
+  });
 }
 
 /** The cache of this isolate. */

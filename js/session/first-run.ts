@@ -40,7 +40,7 @@ const GOOD_SETTINGS = "[1-3]ISO.*[s1]$";
  * has been told it yet.
  */
 const VERSION = "server_version_num";
-const GOOD_VERSION = "(1[2-9]|[2-9].)....";
+const GOOD_VERSION = "(1[2-9]|[2-9][0-9])[0-9]{4}";
 const OLDEST = 12;
 /** From this version on `pg_prepared_statements` has the types of columns. */
 const FIRST_WITH_RESULT_TYPES = 16;

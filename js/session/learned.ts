@@ -3,43 +3,74 @@
 //
 // Knows two bounded lists. Must not know which session means which statement (statements.ts).
 import type { Shape } from "../server/shapes.ts";
-import { BoundedMap } from "../util/bounded.ts";
+import type { AnyCall } from "./call.ts";
 import type { Column, CoreConnection } from "../wasm/boundary.ts";
 import { define, type Definition } from "../wasm/type-definitions.ts";
 
-/** Maximum number of statements remembered per connection. */
+/** Number of statements remembered per connection, unless `statementCacheSize` is larger: the core names no more. */
 const MOST_REMEMBERED = 1_000;
 
+/** A statement or check that has run here. A check has no shape. */
+interface Remembered {
+  shape?: Shape;
+  /** Its columns, if the core has reported them. */
+  columns?: readonly Column[];
+}
+
 export class Learned {
-  /** By the ids of shapes and checks that have run here: their columns, if the core has reported them. */
-  readonly #columns = new BoundedMap<number, readonly Column[] | undefined>(MOST_REMEMBERED);
+  /** By id, the least recently used first, as the core drops names. */
+  readonly #remembered = new Map<number, Remembered>();
+  readonly #most: number;
+  /** The calls that have sent a first run and are not over: a refused one is sent again, behind what followed it. */
+  readonly firstRuns = new Set<AnyCall>();
   /** The definitions of the database's types that the core has received. */
   readonly #types = new Map<number, Definition>();
 
+  constructor(statementCacheSize = 0) {
+    this.#most = Math.max(MOST_REMEMBERED, statementCacheSize);
+  }
+
   hasRun({ id }: Shape): boolean {
-    return this.#columns.has(id);
+    return this.#remembered.has(id);
   }
 
   /** Remembers that the shape or check runs now, or is prepared. */
-  remember({ id }: Pick<Shape, "id">): void {
-    if (this.#columns.has(id)) return;
-    this.#columns.set(id, undefined);
+  remember(one: Shape | Pick<Shape, "id">): void {
+    const { id } = one;
+    const remembered = this.#remembered.get(id) ?? {};
+    if ("columns" in one) remembered.shape = one;
+    this.#remembered.delete(id);
+    this.#remembered.set(id, remembered);
+    if (this.#remembered.size <= this.#most) return;
+    for (const oldest of this.#remembered.keys()) return void this.#remembered.delete(oldest);
   }
 
   /** Forgets everything that has run here, and returns the ids. */
   forgetAll(): number[] {
-    const ids = [...this.#columns.keys()];
-    this.#columns.clear();
+    const ids = [...this.#remembered.keys()];
+    this.#remembered.clear();
     return ids;
   }
 
   columns({ id }: Shape): readonly Column[] | undefined {
-    return this.#columns.get(id);
+    return this.#remembered.get(id)?.columns;
   }
 
   /** Stores the columns that the core has reported for the shape with this id. */
   learnColumns(id: number, columns: readonly Column[]): void {
-    this.#columns.set(id, columns);
+    const known = this.#remembered.get(id);
+    if (known) known.columns = columns;
+  }
+
+  /**
+   * Returns the type of a column that was requested as text because it had another type when the shape was learned. The
+   * core takes such a text for the value, and cannot see that another form was meant for this type.
+   */
+  changedText(id: number, columns: readonly Column[]): number | undefined {
+    const shape = this.#remembered.get(id)?.shape;
+    const isOther = ({ typeOid }: Column, at: number) =>
+      shape?.resultFormats[at] === 0 && shape.columns[at]?.typeOid !== typeOid;
+    return columns.find(isOther)?.typeOid;
   }
 
   /** Passes definitions to the core of types that it does not know yet. */

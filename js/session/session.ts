@@ -37,7 +37,7 @@ export class Session {
   constructor(
     connection: Connection,
     scope?: ScopeSettings,
-    learned = new Learned(),
+    learned = new Learned(connection.config.statementCacheSize),
     changes = new SchemaChanges(connection, knownServer(connection.config), learned),
     front: readonly string[] = [],
   ) {

@@ -11,11 +11,13 @@
 //      └───────────────────────── forgetShape ────────────────────┘
 import type { Connection } from "../connection/connection.ts";
 import type { Handlers, Operation, RowSink } from "../connection/operation.ts";
+import { shapeChanged } from "../connection/operation-events.ts";
 import type { Form } from "../rows/form.ts";
 import type { Catalog } from "../server/catalog.ts";
 import type { KnownScope } from "../server/known-server.ts";
 import {
   encodedStatement,
+  newShape,
   newShapeId,
   newStatement,
   shapes,
@@ -86,7 +88,10 @@ export class Statements {
   /** Handlers for every operation that runs statements. They store what its responses say about them. */
   readonly handlers: Handlers = {
     columns: ({ shape, columns }) => {
-      if (shape) this.#learned.learnColumns(shape, columns);
+      if (!shape) return;
+      const changed = this.#learned.changedText(shape, columns);
+      if (changed !== undefined) throw shapeChanged({ typeOid: changed });
+      this.#learned.learnColumns(shape, columns);
     },
     shapeChanged: ({ typeOid }) => this.#catalog.forget(typeOid),
   };
@@ -205,6 +210,19 @@ export class Statements {
     return firstRunOf(this.#scope, text, values, columns, version);
   }
 
+  /** The calls of this connection whose first run may be refused, and then be sent again. */
+  get firstRuns(): ReadonlySet<AnyCall> {
+    return this.#learned.firstRuns;
+  }
+
+  /** Notes that the call has sent a first run. */
+  noteFirstRun(call: AnyCall): void {
+    const { firstRuns } = this.#learned;
+    if (firstRuns.has(call)) return;
+    firstRuns.add(call);
+    call.whenOver(() => firstRuns.delete(call));
+  }
+
   /** Notes that a first run's check has failed. */
   noteFailedCheck(error: PgzError): void {
     const { isPooled, parameters } = this.#connection;
@@ -238,7 +256,8 @@ export class Statements {
   learnedNow(text: string, learned: LearnedShape, id: number): Shape | undefined {
     // The text of a type of fixed size, such as an enum, is its value.
     const variable = learned.columns.filter(({ typeSize }) => typeSize < 0);
-    if (this.#catalog.question(variable) !== undefined) return void this.#unlearned.add(text);
+    const isUnknown = this.#catalog.question(variable) !== undefined || this.#catalog.gone(variable).length > 0;
+    if (isUnknown) return void this.#unlearned.add(text);
     return this.#put(text, learned, id);
   }
 
@@ -263,7 +282,7 @@ export class Statements {
   async learn(call: AnyCall, text: string, described?: LearnedShape): Promise<Shape | undefined> {
     if (described) {
       if (!(await this.#learnTypes(call, [described]))) return undefined;
-      if (!this.#catalog.isGone(described.columns))
+      if (!this.#catalog.gone(described.columns).length)
         return this.#put(text, described, this.known(text)?.id ?? newShapeId());
     }
     const [shape] = (await this.#learn(call, [text], false)) ?? [];
@@ -302,19 +321,46 @@ export class Statements {
     if (!(await this.#learnTypes(call, answers))) return undefined;
     const learned: (Shape | PgzError)[] = [];
     for (const [at, { text, id }] of learning.entries()) {
-      let found: LearnedShape | PgzError | undefined = answers[at]!;
-      // The type was dropped, and perhaps created again, since the server was asked about it.
-      if (!(found instanceof PgzError) && this.#catalog.isGone(found.columns)) {
-        found = await this.#found(call, this.#describe(call, text, named, id), named);
-        if (!found || !(await this.#learnTypes(call, [found]))) return undefined;
-      }
-      const shape = found instanceof PgzError ? found : this.#put(text, found, id);
+      const found = await this.#lasting(call, { text, id }, named, answers[at]!);
+      if (!found) return undefined;
+      const shape = found instanceof PgzError ? found : this.#completed(text, found, id);
       // The statement has been prepared under a name that is not this shape's.
       if (named && !(shape instanceof PgzError) && shape.id !== id)
         this.#connection.tell((handle) => handle.forget(id));
       learned.push(shape);
     }
     return learned;
+  }
+
+  /**
+   * Describes the statement again if it has types that were dropped, and perhaps created again, before the catalog was
+   * asked. The same types twice are types that this server's catalog does not have.
+   */
+  async #lasting(
+    call: AnyCall,
+    { text, id }: Pick<Describing, "text" | "id">,
+    named: boolean,
+    found: LearnedShape | PgzError,
+  ): Promise<LearnedShape | PgzError | undefined> {
+    for (let before = ""; !(found instanceof PgzError);) {
+      const gone = this.#catalog.gone(found.columns).join();
+      if (gone === "" || gone === before || this.#hasFailed) return found;
+      before = gone;
+      const again = await this.#found(call, this.#describe(call, text, named, id), named);
+      if (!again || !(await this.#learnTypes(call, [again]))) return undefined;
+      found = again;
+    }
+    return found;
+  }
+
+  /** In a failed transaction types cannot be asked for: such a shape is not cached, and the server will not run it. */
+  #completed(text: string, found: LearnedShape, id: number): Shape {
+    const isUnknown = this.#hasFailed && this.#catalog.question(found.columns) !== undefined;
+    return isUnknown ? newShape(text, found, id) : this.#put(text, found, id);
+  }
+
+  get #hasFailed(): boolean {
+    return this.#connection.transactionStatus === "E";
   }
 
   /**
@@ -360,7 +406,8 @@ export class Statements {
   }
 
   /** Asks the catalog for types of these shapes' columns, in one flight; `false` if the call ended meanwhile. */
-  #learnTypes(call: AnyCall, found: readonly (LearnedShape | PgzError)[]): Promise<boolean> {
+  async #learnTypes(call: AnyCall, found: readonly (LearnedShape | PgzError)[]): Promise<boolean> {
+    if (this.#hasFailed) return true;
     const columns = found.flatMap((one) => (one instanceof PgzError ? [] : one.columns));
     return learnTypes(call, this.#connection, this.#catalog, columns);
   }

@@ -7,6 +7,7 @@ import type { AnyCall, Ending } from "../session/call.ts";
 import { learnNames } from "../session/catalog-questions.ts";
 import type { FirstRun } from "../session/first-run.ts";
 import type { Session } from "../session/session.ts";
+import { isRead } from "../util/statement-words.ts";
 import { pauseAfter } from "./attempts.ts";
 import { ExecutionState, type ExecutionForm, type Step } from "./execution-state.ts";
 import { FirstExecution } from "./first-execution.ts";
@@ -55,7 +56,19 @@ export class Execution {
   /** Any error thrown on the way fails the call. */
   begin(): void {
     try {
+      const { firstRuns } = this.#session.statements;
+      // A first run that is refused is sent again, and what followed it has run by then. So reads follow it only.
+      if (firstRuns.size && !isRead(this.#statement.query.text)) return void this.#beginAfter([...firstRuns]);
       this.#carryOut(this.#state.begin());
+    } catch (error) {
+      this.#ending.failed(error);
+    }
+  }
+
+  async #beginAfter(calls: readonly AnyCall[]): Promise<void> {
+    for (const call of calls) await new Promise<void>((resolve) => call.whenOver(resolve));
+    try {
+      this.#carryOut(this.#call.finished ? leave() : this.#state.begin());
     } catch (error) {
       this.#ending.failed(error);
     }
@@ -136,7 +149,7 @@ export class Execution {
     const { form, newSink } = this.#statement;
     const call = this.#call;
     const run = new FirstExecution(call, this.#session, first, form, newSink());
-    if (!transaction.isBeginning) call.sent(first.text.length + first.parameters.length);
+    if (!transaction.isBeginning && isRead(first.text)) call.sent(first.text.length + first.parameters.length);
     await run.over();
     return () => this.#state.ranFirst(run);
   }

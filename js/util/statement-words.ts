@@ -13,6 +13,8 @@ import { firstWord, firstWords, readings, SqlReader, type Kind } from "./sql-rea
 const PLAIN = new Set(["select", "insert", "update", "delete", "merge", "with", "values", "table"]);
 /** Commands whose effects are undone with their transaction. The empty one is a statement of comments alone. */
 const UNDONE = new Set(["select", "insert", "update", "delete", "merge", ""]);
+/** Of these, those that only their functions can make write. */
+const READS = new Set(["select", "values", "table"]);
 /** They may run COMMIT. */
 const ROUTINES = new Set(["call", "do"]);
 
@@ -24,12 +26,17 @@ export function isPipelinable(text: string): boolean {
   return PLAIN.has(firstWord(text));
 }
 
+/** Whether the statement's own words write nothing. A WITH may, so it does not count. */
+export function isRead(text: string): boolean {
+  return READS.has(firstWord(text));
+}
+
 /** Whether a part of the statement's effects may be committed although it failed. */
 export function mayCommitApart(text: string): boolean {
   return ROUTINES.has(firstWord(text));
 }
 
-/** Whether the server undoes the effects of this command if their transaction is not committed. VACUUM is not undone. */
+/** Whether the server undoes the effects of this command if their transaction is not committed. VACUUM's stay. */
 export function isUndone(command: string): boolean {
   return UNDONE.has(command.toLowerCase());
 }

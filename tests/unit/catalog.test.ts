@@ -105,7 +105,7 @@ test("if the catalog cannot be read, types stay text and are not looked up again
   catalog.learnNothing(typed(23, MOOD, 20_003));
   expect(catalog.question(typed(MOOD, 20_003))).toBeUndefined();
   expect(catalog.definitions(typed(MOOD))).toEqual([]);
-  expect(catalog.isGone(typed(MOOD))).toBe(false);
+  expect(catalog.gone(typed(MOOD))).toEqual([]);
 });
 
 test("if the catalog can no longer be read, cached types stay", () => {
@@ -192,12 +192,13 @@ test("types of extensions are recognized by their extension, not by their name",
 
 // -- types that are gone ---------------------------------------------------------------------------------------------
 
-test("a type that is missing in the answer is gone, which is reported once", () => {
+test("a type that is missing in the answer is gone", () => {
   const wanted = typed(23, MOOD, 20_003, RECORD);
   catalog.learn(wanted, rows(mood));
-  expect(catalog.isGone(typed(23, MOOD, RECORD))).toBe(false);
-  expect(catalog.isGone(typed(MOOD, 20_003))).toBe(true);
-  expect(catalog.isGone(typed(20_003))).toBe(false);
+  expect(catalog.gone(typed(23, MOOD, RECORD))).toEqual([]);
+  expect(catalog.gone(typed(MOOD, 20_003))).toEqual([20_003]);
+  // Others have the same description.
+  expect(catalog.gone(typed(20_003))).toEqual([20_003]);
   // It has already been looked up.
   expect(catalog.question(typed(20_003))).toBeUndefined();
 });
@@ -205,13 +206,13 @@ test("a type that is missing in the answer is gone, which is reported once", () 
 test("a cached type is not gone, even if a later answer lacks it", () => {
   catalog.learn(typed(MOOD), all);
   catalog.learn(typed(MOOD, 20_003), rows());
-  expect(catalog.isGone(typed(MOOD, 20_003))).toBe(false);
+  expect(catalog.gone(typed(MOOD, 20_003))).toEqual([]);
 });
 
 test("each of several types that are gone is reported, in whichever column it is", () => {
   catalog.learn(typed(MOOD, 20_003), []);
-  expect(catalog.isGone(typed(MOOD))).toBe(true);
-  expect(catalog.isGone(typed(23, 20_003))).toBe(true);
+  expect(catalog.gone(typed(MOOD))).toEqual([MOOD]);
+  expect(catalog.gone(typed(23, 20_003))).toEqual([20_003]);
 });
 
 // -- types whose text can be read ------------------------------------------------------------------------------------

@@ -46,6 +46,35 @@ test("a thousand statements are remembered, and beyond that the older ones are d
   expect(told.forgetAll().length).toBeLessThanOrEqual(1_000);
 });
 
+test("what runs again is dropped last, and as many are remembered as the core may name", () => {
+  const [told, large] = [new Learned(), new Learned(2_000)];
+  for (const one of [told, large]) {
+    for (let id = 1; id <= 1_000; id++) one.remember(shape(id));
+    one.remember(shape(1));
+    one.remember(shape(1_001));
+  }
+  expect([1, 2, 1_001].map((id) => told.hasRun(shape(id)))).toEqual([true, false, true]);
+  expect([1, 2, 1_001].map((id) => large.hasRun(shape(id)))).toEqual([true, true, true]);
+});
+
+test("a column that was requested as text, and has another type by now, is named", () => {
+  const told = new Learned();
+  const column = (typeOid: number) => ({ name: "n", typeOid }) as Column;
+  const known = {
+    id: 7,
+    columns: [column(23), column(20_001)],
+    resultFormats: Uint8Array.of(1, 0),
+  } as unknown as Shape;
+  told.remember({ id: 7 });
+  expect(told.changedText(7, [column(23), column(20_002)])).toBeUndefined();
+  told.remember(known);
+  expect(told.changedText(7, known.columns)).toBeUndefined();
+  // The binary form says itself what it is.
+  expect(told.changedText(7, [column(25), column(20_001)])).toBeUndefined();
+  expect(told.changedText(7, [column(23), column(20_002)])).toBe(20_002);
+  expect(told.changedText(8, [column(20_002)])).toBeUndefined();
+});
+
 test("a core is told of types once, and not at all if there are none", () => {
   const told = new Learned();
   const tellings: number[][] = [];

@@ -1,13 +1,19 @@
 // What the words of a statement say (js/util/statement-words.ts). `isPipelinable` and `isCopy` are tested beside what
 // follows from them: first-run-sql.test.ts, copy-statement.test.ts.
 import { expect, test } from "vitest";
-import { isUndone, mayBegin, mayCommitApart, mayKeep, rollsBack } from "../../js/util/statement-words.ts";
+import { isRead, isUndone, mayBegin, mayCommitApart, mayKeep, rollsBack } from "../../js/util/statement-words.ts";
 
 test("CALL and DO may have committed something even though they failed", () => {
   for (const text of ["call p()", "DO $$ begin end $$", "-- one\n/* two */ Call p()"])
     expect(mayCommitApart(text), text).toBe(true);
   for (const text of ["select do()", "insert into call values (1)", "", "commit"])
     expect(mayCommitApart(text), text).toBe(false);
+});
+
+test("only words that write nothing are a read's", () => {
+  for (const text of ["select 1", " -- c\n TABLE t", "values (1)"]) expect(isRead(text), text).toBe(true);
+  for (const text of ["with a as (delete from t) select 1", "insert into t values (1)", "", "fetch a"])
+    expect(isRead(text), text).toBe(false);
 });
 
 test("rows are undone with their transaction, by the name of the command or by its tag", () => {

@@ -97,6 +97,7 @@ test("if the sink refuses the columns, the core reports them again, because they
 test("a sink is told the columns again at its turn if an earlier operation changed them", () => {
   const shape = known("select n");
   const [before, after] = [[columnOf(23)], [columnOf(25)]];
+  session.told.remember(shape);
   session.told.learnColumns(shape.id, before);
   const { heard, sink } = newSink();
   const operation = execute(shape, sink);

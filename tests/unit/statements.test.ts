@@ -282,6 +282,39 @@ test("a statement with a type that is gone is described once more, under the sam
   expect(session.asked).toHaveLength(3);
 });
 
+test("two statements with the same type that is gone are both described once more", async () => {
+  const preparing = session.statements.prepare(session.owner, ["select m", "select m, n"]);
+  for (const asked of session.asked.splice(0)) asked.answer(shapeOf([MOOD]));
+  await settled();
+  last().tellTypes();
+  for (const text of ["select m", "select m, n"]) {
+    await settled();
+    expect(last().commands[0]!.slice(0, 2)).toEqual(["describe", text]);
+    last().answer(shapeOf([23]));
+  }
+  expect((await preparing)!.map((shape) => (shape as Shape).columns)).toEqual([[columnOf(23)], [columnOf(23)]]);
+});
+
+test("a type that the catalog does not have is text, once it has been described a second time", async () => {
+  const learning = learn("select m");
+  await tellTypes([MOOD]);
+  await settled();
+  last().answer({ ...shapeOf([MOOD]), resultFormats: [0] });
+  expect([...(await learning)!.resultFormats]).toEqual([0]);
+  expect(session.asked).toHaveLength(3);
+});
+
+test("in a failed transaction no types are asked for, and nothing is cached without them", async () => {
+  const preparing = session.statements.prepare(session.owner, ["select m", "select"]);
+  const [first, second] = session.asked;
+  first!.answer(shapeOf([MOOD]));
+  session.connection.transactionStatus = "E";
+  second!.fail(failure);
+  expect(await preparing).toMatchObject([{ sql: "select m" }, failure]);
+  expect(session.asked).toHaveLength(2);
+  expect(session.statements.known("select m")).toBeUndefined();
+});
+
 test.each(["the catalog", "the second description"])("a call that is over after %s learns nothing", async (what) => {
   const learning = learn("select m");
   await tellTypes([MOOD]);

@@ -1,6 +1,6 @@
 // Statements that have not been described: they run in one flight, as text, and their results do not differ from later
 // runs. Before PostgreSQL 16 those whose rows are read are described first, which takes one flight more.
-import type { Client, StreamOptions } from "../../../js/index.ts";
+import type { Client, PgzError, StreamOptions } from "../../../js/index.ts";
 import type { Cases, Context } from "../context.ts";
 import { abortedAt, codeOf, namesOf, newMark, newSchema, text, unseen } from "./helpers.ts";
 
@@ -451,5 +451,77 @@ export const firstRuns: Cases = {
     const record = fresh("select r from (select 1 as a) as r");
     t.assert.deepEqual((await client.batch([add(8), record]))[1]?.rows, [{ r: { f1: 1 } }]);
     t.assert.deepEqual(await stored(), [1, 2, 3, 4, 5, 8]);
+  },
+
+  // A refused first run is sent again, behind what has followed it on the wire.
+  async "a first run that is refused keeps its place among calls that write"(t) {
+    const [client, s] = await newSchema(t);
+    await client.simple(`create type ${s}.own as (a int4);
+      create table ${s}.places (id int4, v text, o ${s}.own); insert into ${s}.places values (1, 'start')`);
+    const [known, read] = [
+      `update ${s}.places set v = 'second' where id = 1`,
+      `select v from ${s}.places where id = 1`,
+    ];
+    for (let run = 0; run < 3; run++) await client.exec(known);
+    const first = (rest = "") => fresh(`update ${s}.places set v = 'first' where id = $1 ${rest}`);
+    for (const calls of [
+      () => [client.exec(first(), ["+1"]), client.exec(known)],
+      () => [client.query(first("returning o"), [1]), client.exec(known)],
+      () => [client.exec(fresh("select nope")), client.exec(first(), [1]), client.exec(known)],
+      () => [client.exec(first(), ["+1"]), client.exec(fresh(known))],
+    ]) {
+      await Promise.allSettled(calls());
+      t.assert.deepEqual((await client.query(read)).rows, [{ v: "second" }]);
+    }
+    const [inserted, updated] = await Promise.all([
+      client.query(fresh(`insert into ${s}.places values (2, 'x') returning o`)),
+      client.exec(`update ${s}.places set v = 'y' where id = 2`),
+    ]);
+    t.assert.deepEqual([inserted.rows, updated.rowCount], [[{ o: null }], 1]);
+    const [, seen] = await Promise.all([client.exec(first(), ["+1"]), client.query(read)]);
+    t.assert.deepEqual(seen.rows, [{ v: "first" }]);
+    // A read that is refused is answered before a write behind it runs.
+    await client.exec(known);
+    const reads = () => client.query<{ v: string }>(fresh(`select v, o from ${s}.places where id = $1`), ["+1"]);
+    const [found, last] = await Promise.all([reads(), client.exec(first(), [1]), reads()]);
+    t.assert.deepEqual([found.rows[0]?.v, last.rowCount], ["second", 1]);
+  },
+
+  async "a column that has become another type of the database is never read as the old one"(t) {
+    const [client, s] = await newSchema(t);
+    await client.simple(`create type ${s}.mood as enum ('sad'); create table ${s}.kept (m ${s}.mood, n int4);
+      insert into ${s}.kept values ('sad', 1)`);
+    const query = `select m, n from ${s}.kept`;
+    await t.assert.rows(client.query(query), [{ m: "sad", n: 1 }]);
+    for (const [alter, m] of [
+      [`type ${s}.mood[] using array[m]`, ["sad"]],
+      [`type xml using '<a/>'::xml`, "<a/>"],
+      [`type ${s}.mood[] using array['sad']::${s}.mood[]`, ["sad"]],
+    ] as const) {
+      await unseen(client, `alter table ${s}.kept alter m ${alter}`);
+      for (const one of [client, await t.client()]) {
+        const outcome = await one.query(query).catch((error: PgzError) => error.code);
+        if (typeof outcome !== "string") t.assert.deepEqual(outcome.rows, [{ m, n: 1 }]);
+        await t.assert.rows(one.query(query), [{ m, n: 1 }]);
+      }
+    }
+  },
+
+  async "a batch in a transaction names the item that cannot be described, whatever types the others have"(t) {
+    const [client, s] = await newSchema(t);
+    await client.simple(`create type ${s}.own as (a int4)`);
+    const queries = () => [fresh(`select row(1)::${s}.own as v`), fresh(`select * from ${s}.missing`)];
+    const whole = client.transaction((tx) => tx.batch(queries()));
+    await t.assert.rejects(whole, { code: "42P01", batch: { index: 1, rolledBack: [], skipped: [0] } });
+    await client
+      .transaction(async (tx) => {
+        const settled = await tx.batch(queries(), { atomic: false });
+        t.assert.deepEqual(
+          settled.map((one) => (one.status === "rejected" ? (one.reason as PgzError).code : one.status)),
+          ["25P02", "42P01"],
+        );
+      })
+      .catch(() => {});
+    await t.assert.rows(client.query(`select row(1)::${s}.own as v`), [{ v: { a: 1 } }]);
   },
 };

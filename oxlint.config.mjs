@@ -8,7 +8,10 @@
 export const rooms = [
   "entrypoints",
   "cli",
+  "testing",
   "adapters",
+  "changes",
+  "cluster",
   "pool",
   "api",
   "statement",
@@ -51,20 +54,26 @@ const allButDeeper = {
 /** Values, numbers, types and the queue of writes, of which `pgz-edge/changes` bundles a copy; and its own wasm. */
 const allButCopies = {
   regex:
-    "^\\.\\./(?!cluster/position\\.ts$|\\.\\./(index|util/(deadline|observer)|values/(converters|objects)|server/catalog|connection/outbox|wasm/[a-z-]+)\\.ts$|\\.\\./\\.\\./pkg/)",
-  message: "Adapters use the public API only.",
+    "^\\.\\./(?!cluster/position\\.ts$|(index|util/(deadline|observer)|values/(converters|objects)|server/catalog|connection/outbox|wasm/[a-z-]+)\\.ts$|\\.\\./pkg/)",
+  message: "Changes use the public API, and copies of what knows no connection.",
 };
 
 /** `pgz-edge/cluster` is a queue itself, which hands calls to those of pools: it knows the types of what is inside. */
 const allButTypes = {
-  regex: `^\\.\\./(?!(\\.\\./)?index\\.ts$|\\.\\./wasm/numbers\\.ts$|\\.\\./util/(abort|deadline|sql-reader|statement-words)\\.ts$)`,
+  regex: "^\\.\\./(?!(index|wasm/numbers|util/(abort|deadline|sql-reader|statement-words))\\.ts$)",
   allowTypeImports: true,
-  message: "Adapters use the public API only.",
+  message: "A cluster uses the public API, and the types of what is inside.",
+};
+
+/** `pgz-edge/testing` stands in for a client, a pool, and pg's. */
+const allButFacade = {
+  regex: `^\\.\\./(?!index\\.ts$|adapters/pg\\.ts$|${READER})`,
+  message: "Testing uses the public API only.",
 };
 
 /** The command line runs where Node's APIs are, and what it shows of the driver a user could write too. */
 const commands = { ...allButDeeper, message: "The command line uses the public API only." };
-commands.regex = `${allButDeeper.regex.replace("(?!", "(?!adapters/changes\\.ts$|")}|^(cloudflare:|bun)`;
+commands.regex += "|^(cloudflare:|bun)";
 
 /**
  * A regular expression over SQL is wrong on nested comments, quotes or escapes, or takes exponential time: two that
@@ -184,11 +193,12 @@ export default {
     imports(["js/*.ts"], runtimes, wasm, packages),
     ...rooms.map(room),
     imports(["js/adapters/**"], runtimes, allBut),
-    imports(["js/adapters/changes/**"], runtimes, allButCopies),
-    imports(["js/adapters/cluster/**"], runtimes, allButTypes),
+    imports(["js/changes/**"], runtimes, packages, allButCopies),
+    imports(["js/cluster/**"], runtimes, packages, wasm, allButTypes),
+    imports(["js/testing/**"], runtimes, packages, wasm, allButFacade),
     imports(["js/adapters/pg/**"], nodeButEvents, allButDeeper),
     imports(["js/adapters/pg-copy-streams.ts"], nodeButStreams, allBut),
-    imports(["js/adapters/{drizzle,testing}/**"], runtimes, allButDeeper),
+    imports(["js/adapters/drizzle/**"], runtimes, allButDeeper),
     imports(["js/cli/**"], commands),
   ],
 };

@@ -2,7 +2,7 @@
 //
 // Knows which kind of source it was given, and the hooks of the test runners. Must not know how calls run in a test
 // (testing/).
-import { UsageError, type Client, type Isolation, type Pool } from "../index.ts";
+import { UsageError, type Client, type Isolation, type Pool } from "./index.ts";
 import { DriverTest, type Around } from "./testing/driver.ts";
 import { FacadeTest, type FacadeSource } from "./testing/facade.ts";
 

@@ -154,12 +154,13 @@ async function bundle() {
     esbuild({ ...common, entryPoints: ["js/sockets/websocket.ts"] }),
     esbuild({ ...common, entryPoints: entries("otel-workers") }),
     esbuild({ ...common, ...changes, entryPoints: entries("changes", "changes-workerd") }),
-    esbuild({ ...common, entryPoints: ["js/adapters/cluster.ts"], plugins: [commentless, driverBeside] }),
+    esbuild({ ...common, entryPoints: ["js/cluster.ts"], plugins: [commentless, driverBeside] }),
     esbuild({ ...common, entryPoints: pg, plugins: [commentless, driverBeside] }),
     esbuild({ ...common, entryPoints: adapters("prisma", "aws"), plugins: [commentless, driverBeside] }),
     esbuild({ ...common, entryPoints: drizzle, plugins: [commentless, driverBeside] }),
     esbuild({ ...common, ...drizzle1 }),
-    esbuild({ ...common, entryPoints: adapters("kysely", "testing"), plugins: [commentless, driverBeside] }),
+    esbuild({ ...common, entryPoints: adapters("kysely"), plugins: [commentless, driverBeside] }),
+    esbuild({ ...common, entryPoints: ["js/testing.ts"], plugins: [commentless, driverBeside] }),
     esbuild({ ...commands, entryPoints: ["js/cli/main.ts"] }),
     esbuild({ ...commonjs, entryPoints: ["js/sqlstates.ts"] }),
     esbuild({ ...commonjs, entryPoints: ["js/adapters/otel.ts"] }),
@@ -168,7 +169,8 @@ async function bundle() {
     esbuild({ ...commonjs, entryPoints: adapters("prisma", "aws"), plugins: [commentless, driverBeside] }),
     esbuild({ ...commonjs, entryPoints: drizzle, plugins: [commentless, driverBeside] }),
     esbuild({ ...commonjs, ...drizzle1 }),
-    esbuild({ ...commonjs, entryPoints: adapters("kysely", "testing"), plugins: [commentless, driverBeside] }),
+    esbuild({ ...commonjs, entryPoints: adapters("kysely"), plugins: [commentless, driverBeside] }),
+    esbuild({ ...commonjs, entryPoints: ["js/testing.ts"], plugins: [commentless, driverBeside] }),
   ]);
   for (const name of ["pgz_edge_bg.wasm", "pgz_changes_bg.wasm", "THIRD-PARTY-LICENSES.txt"])
     copyFileSync(at("pkg", name), at("dist", name));
@@ -274,16 +276,18 @@ const wasmBeside = {
     ),
 };
 
-/** An adapter and the command line use the application's driver: one copy, built for its runtime. */
+const ABOVE_THE_DRIVER = /\bjs\/(adapters|changes|cli|cluster|testing)\b/;
+
+/** What stands above the driver in js/ uses the application's driver: one copy, built for its runtime. */
 const driverBeside = {
   name: "driver-beside",
   setup({ onResolve }) {
     onResolve({ filter: /\/index\.ts$/ }, ({ path, importer }) =>
-      /^(\.\.\/)+index\.ts$/.test(path) && /\bjs\/(adapters|cli)\b/.test(importer.replaceAll("\\", "/"))
+      /^(\.\/|(\.\.\/)+)index\.ts$/.test(path) && ABOVE_THE_DRIVER.test(importer.replaceAll("\\", "/"))
         ? { path: "pgz-edge", external: true }
         : undefined,
     );
-    onResolve({ filter: /^\.\.\/adapters\/changes\.ts$/ }, ({ importer }) =>
+    onResolve({ filter: /^\.\.\/changes\.ts$/ }, ({ importer }) =>
       /\bjs\/cli\b/.test(importer.replaceAll("\\", "/")) ? { path: "pgz-edge/changes", external: true } : undefined,
     );
   },

@@ -17,9 +17,10 @@ const TYPES = { deno: "index", sqlstates: "sqlstates", websocket: "sockets/webso
 mkdirSync(path.join(folder, "dist"), { recursive: true });
 for (const name of ["jsr.json", "README.md", "LICENSE", "CHANGELOG.md"])
   copyFileSync(path.join(root, name), path.join(folder, name));
-cpSync(path.join(root, "dist/types"), path.join(folder, "dist/types"), {
+const types = path.join(root, "dist/types");
+cpSync(types, path.join(folder, "dist/types"), {
   recursive: true,
-  filter: (file) => path.basename(file) !== "adapters",
+  filter: (file) => !/^(adapters|changes|cluster|testing)(\.d\.ts)?$/.test(path.relative(types, file)),
 });
 for (const name of readdirSync(path.join(folder, "dist/types"), { recursive: true })) {
   if (!name.endsWith(".d.ts")) continue;

@@ -1,7 +1,7 @@
 // Advice on what to change when a server, or a pooler before it, refuses a stream of changes.
 //
 // Knows the server's errors around replication. Must not know when they arise.
-import { PostgresError, UsageError, type PgzError, type Client, type Pool } from "../../index.ts";
+import { PostgresError, UsageError, type PgzError, type Client, type Pool } from "../index.ts";
 import { configOf } from "./config.ts";
 
 /** Advice by SQLSTATE, and by the server's message where a code has several meanings. The first match is used. */

@@ -1,7 +1,7 @@
 // A batch of changes as the core makes it (src/replication/batch.rs): heads, and where their texts and rows are.
 //
 // Knows the layout. Must not know what a change is.
-import { openBatch, rowsOf, type Batch, type BatchPlace, type RowPlan } from "../../values/objects.ts";
+import { openBatch, rowsOf, type Batch, type BatchPlace, type RowPlan } from "../values/objects.ts";
 
 /** Sizes in numbers of four bytes: of the part before the heads, and of a head. */
 const BEFORE = 2;

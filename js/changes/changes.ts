@@ -1,8 +1,8 @@
 // `changes(db, options)`: changes of tables as objects, as NDJSON, as a Response.
 //
 // Knows the forms in which a caller reads changes. Must not know connections or lines.
-import { Client, Pool, UsageError } from "../../index.ts";
-import { CAMEL_CASE, INT8_AS_STRING, NUMERIC_AS_STRING, ROWS_COLUMNS, ROWS_NDJSON } from "../../wasm/numbers.ts";
+import { Client, Pool, UsageError } from "../index.ts";
+import { CAMEL_CASE, INT8_AS_STRING, NUMERIC_AS_STRING, ROWS_COLUMNS, ROWS_NDJSON } from "../wasm/numbers.ts";
 import { refuseHyperdrive } from "./advice.ts";
 import { Feed, type ChangesStats } from "./feed.ts";
 import { OpenTransactions, type ChangesOfTransaction } from "./open-transactions.ts";

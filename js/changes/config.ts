@@ -1,6 +1,6 @@
 // What a client or pool was configured with, as far as changes need it.
-import type { ChangesEvent, Client, Notice, Observer, Pool } from "../../index.ts";
-import { emit } from "../../util/observer.ts";
+import type { ChangesEvent, Client, Notice, Observer, Pool } from "../index.ts";
+import { emit } from "../util/observer.ts";
 
 interface Config {
   readonly connectTimeout: number;

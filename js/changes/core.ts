@@ -1,9 +1,9 @@
 // The second wasm: its instance in this isolate, and the core of one stream of changes in it.
 //
 // Knows the boundary (src/wasm-changes/lib.rs). Must not know sockets, options or what a line contains.
-import { ChangesCore, initSync, restart_changes } from "../../../pkg/pgz_changes.js";
-import { ConnectionError, UsageError } from "../../index.ts";
-import { define, type Definition } from "../../wasm/type-definitions.ts";
+import { ChangesCore, initSync, restart_changes } from "../../pkg/pgz_changes.js";
+import { ConnectionError, UsageError } from "../index.ts";
+import { define, type Definition } from "../wasm/type-definitions.ts";
 
 type Source = () => WebAssembly.Module | ArrayBuffer | ArrayBufferView;
 

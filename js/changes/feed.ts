@@ -8,17 +8,17 @@
 // already received.
 //
 // Knows when to connect again, and what the server need not keep. Must not know what changes contain.
-import { AbortError, ConnectionError, PgzError, PostgresError, TimeoutError, UsageError } from "../../index.ts";
-import type { ChangesEvent, Client, Pool } from "../../index.ts";
-import { Catalog } from "../../server/catalog.ts";
+import { AbortError, ConnectionError, PgzError, PostgresError, TimeoutError, UsageError } from "../index.ts";
+import type { ChangesEvent, Client, Pool } from "../index.ts";
+import { Catalog } from "../server/catalog.ts";
 import {
   CHANGES_ANSWERED,
   CHANGES_KEEPALIVE,
   CHANGES_LINES,
   CHANGES_STATUS_WANTED,
   CHANGES_TYPES_WANTED,
-} from "../../wasm/numbers.ts";
-import { withDeadline } from "../../util/deadline.ts";
+} from "../wasm/numbers.ts";
+import { withDeadline } from "../util/deadline.ts";
 import { advised, withAdvice } from "./advice.ts";
 import { configOf, tell } from "./config.ts";
 import { Core } from "./core.ts";

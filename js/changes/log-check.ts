@@ -9,7 +9,7 @@
 // be in the shared part, and in the server's log. Then the stream continues there.
 //
 // Knows positions and timelines. Must not know connections, or how a server is asked (log-question.ts).
-import { PgzError } from "../../index.ts";
+import { PgzError } from "../index.ts";
 import { lsnText } from "./options.ts";
 
 /** An older timeline of a log, and the position after which the next timeline continues. */

@@ -7,7 +7,7 @@
 // end.
 //
 // Knows the statements and their rows. Must not know what follows from the answers (log-check.ts).
-import { PostgresError } from "../../index.ts";
+import { PostgresError } from "../index.ts";
 import type { Branch, Progress, ServerLog } from "./log-check.ts";
 import { literal, lsnOf } from "./options.ts";
 import type { Replication } from "./replication.ts";

@@ -2,7 +2,7 @@
 //
 // Knows which log it is, how far the server's goes, and whether the slot is this stream's alone. Must not know
 // connections, or whether a server's log fits (log-check.ts).
-import { UsageError } from "../../index.ts";
+import { UsageError } from "../index.ts";
 import { positionOf, positionText, UNKNOWN } from "../cluster/position.ts";
 import { timelineAt, type Progress } from "./log-check.ts";
 import type { Found } from "./log-question.ts";

@@ -2,7 +2,7 @@
 // it is a warning, and the server passes over the changes. Here it is the same error on each version.
 //
 // Knows the error and the warning. Must not know connections.
-import { PostgresError, type ErrorFields } from "../../index.ts";
+import { PostgresError, type ErrorFields } from "../index.ts";
 
 /** The error of a publication that a look at the catalog did not find. */
 export function missingPublication(name: string): PostgresError {

@@ -5,7 +5,7 @@
 //   the connection is lost ─┘  all are dropped: the server sends them again
 //
 // Knows kinds of changes. Must not know connections or lines.
-import { ProtocolError, ResponseTooLargeError, UsageError } from "../../index.ts";
+import { ProtocolError, ResponseTooLargeError, UsageError } from "../index.ts";
 import type { AnyChange, ContentOf } from "./kinds.ts";
 
 /** A transaction that has committed. */

@@ -1,8 +1,8 @@
 // Options of `changes`: their rules, and the replication commands made from them.
 //
 // Knows names and the replication commands. Must not know connections.
-import { UsageError } from "../../index.ts";
-import type { Query } from "../../index.ts";
+import { UsageError } from "../index.ts";
+import type { Query } from "../index.ts";
 import { positionOf } from "../cluster/position.ts";
 
 export interface ChangesOptions {

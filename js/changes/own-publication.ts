@@ -6,8 +6,8 @@
 // drops the publication holds a lock of that name, so no stream drops the publication of another.
 //
 // Knows the publication's name and tables. Must not know slots, or when a stream ends.
-import { PostgresError, UsageError } from "../../index.ts";
-import type { Query } from "../../index.ts";
+import { PostgresError, UsageError } from "../index.ts";
+import type { Query } from "../index.ts";
 import { withAdvice } from "./advice.ts";
 import { identifier, literal } from "./options.ts";
 import type { Replication } from "./replication.ts";

@@ -2,16 +2,9 @@
 //
 // Knows the kinds of heads and how values are converted. Must not know connections, or in which form the caller reads
 // changes.
-import { converter, type ValuePolicy } from "../../values/converters.ts";
-import { planRows, type RowPlan } from "../../values/objects.ts";
-import {
-  CHANGE_BEGIN,
-  CHANGE_COLUMNS,
-  CHANGE_COMMIT,
-  CHANGE_LINE,
-  CHANGE_UPDATE,
-  TYPE_SAME,
-} from "../../wasm/numbers.ts";
+import { converter, type ValuePolicy } from "../values/converters.ts";
+import { planRows, type RowPlan } from "../values/objects.ts";
+import { CHANGE_BEGIN, CHANGE_COLUMNS, CHANGE_COMMIT, CHANGE_LINE, CHANGE_UPDATE, TYPE_SAME } from "../wasm/numbers.ts";
 import { BatchReader } from "./batch.ts";
 import type { Feed } from "./feed.ts";
 import type { AnyChange, Commit, Insert, Prepared, Schema, Update } from "./kinds.ts";

@@ -1,12 +1,12 @@
 // One replication connection: its login, its commands, and the bytes that it passes to the core.
 //
 // Knows sockets and the core. Must not know slots, acknowledgements, or when to connect again.
-import { logIn, PostgresError, ProtocolError, ConnectionError, TimeoutError } from "../../index.ts";
-import type { Client, Pool } from "../../index.ts";
-import type { Handover } from "../../index.ts";
-import { Outbox } from "../../connection/outbox.ts";
-import { CHANGES_ANSWERED, CHANGES_FAILED, CHANGES_NOTICED, CHANGES_STREAMING } from "../../wasm/numbers.ts";
-import { withDeadline } from "../../util/deadline.ts";
+import { logIn, PostgresError, ProtocolError, ConnectionError, TimeoutError } from "../index.ts";
+import type { Client, Pool } from "../index.ts";
+import type { Handover } from "../index.ts";
+import { Outbox } from "../connection/outbox.ts";
+import { CHANGES_ANSWERED, CHANGES_FAILED, CHANGES_NOTICED, CHANGES_STREAMING } from "../wasm/numbers.ts";
+import { withDeadline } from "../util/deadline.ts";
 import { tell } from "./config.ts";
 import type { Core } from "./core.ts";
 

@@ -14,8 +14,8 @@
 // function that is used, and it may come after the look.
 //
 // Knows tables and their rows. Must not know what happens to a slot whose snapshot broke off.
-import { PgzError, UsageError } from "../../index.ts";
-import { CHANGES_ANSWERED, CHANGES_LINES } from "../../wasm/numbers.ts";
+import { PgzError, UsageError } from "../index.ts";
+import { CHANGES_ANSWERED, CHANGES_LINES } from "../wasm/numbers.ts";
 import type { Core } from "./core.ts";
 import { createSlotCommand, identifier, literal, lsnOf, type ChangesOptions } from "./options.ts";
 import type { Replication } from "./replication.ts";

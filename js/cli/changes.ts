@@ -3,7 +3,7 @@
 // Knows that written lines are acknowledged, because the reader of the pipe then has them. Must not know what is in a
 // line.
 import process from "node:process";
-import { changes as changesOf, type Changes, type ChangesStats } from "../adapters/changes.ts";
+import { changes as changesOf, type Changes, type ChangesStats } from "../changes.ts";
 import { sql, UsageError } from "../index.ts";
 import { choice, refuseUrls } from "./arguments.ts";
 import type { Command, Task } from "./command.ts";

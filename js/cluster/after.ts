@@ -17,7 +17,7 @@ import {
   type RouteReason,
   type SimpleOptions,
   type TransactionOptions,
-} from "../../index.ts";
+} from "../index.ts";
 import { needsPrimary, reasonToLeaveGuarded, trackBegin } from "./again.ts";
 import { CallLimits } from "./call-limits.ts";
 import type { Choice } from "./choice.ts";

@@ -3,9 +3,9 @@
 // effect.
 //
 // Knows errors, and whether a transaction's callback has begun. Must not know servers.
-import { ConnectionError, PgzError, PostgresError, type RouteReason, type TransactionOptions } from "../../index.ts";
-import { hasSeveral } from "../../util/sql-reader.ts";
-import { mayCommitApart } from "../../util/statement-words.ts";
+import { ConnectionError, PgzError, PostgresError, type RouteReason, type TransactionOptions } from "../index.ts";
+import { hasSeveral } from "../util/sql-reader.ts";
+import { mayCommitApart } from "../util/statement-words.ts";
 import type { Work } from "./pool-queue.ts";
 
 /** Returns why the call goes to another server, or `undefined` if it fails. */

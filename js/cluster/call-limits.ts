@@ -2,8 +2,8 @@
 // attempts, so they are observed here.
 //
 // Knows when the call is over for its caller. Must not know servers, or why the call waits.
-import { AbortError, TimeoutError } from "../../index.ts";
-import { onAbort } from "../../util/abort.ts";
+import { AbortError, TimeoutError } from "../index.ts";
+import { onAbort } from "../util/abort.ts";
 
 interface LimitOptions {
   readonly signal?: AbortSignal | undefined;

@@ -1,7 +1,7 @@
 // Which standby answers, or why the primary does: a decision from what is known.
 //
 // Must not know pools, calls, or how anything is learned.
-import type { RouteReason } from "../../index.ts";
+import type { RouteReason } from "../index.ts";
 import type { Facts } from "./memory.ts";
 
 export interface Candidate {

@@ -29,7 +29,7 @@ import {
   type ScopeOptions,
   type Transaction,
   type TransactionOptions,
-} from "../../index.ts";
+} from "../index.ts";
 import { trackBegin } from "./again.ts";
 import { lagOf } from "./choice.ts";
 import type { Facts } from "./memory.ts";

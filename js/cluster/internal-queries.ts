@@ -2,8 +2,8 @@
 // answer within the `timeout` of the call that needs it, the connection is closed.
 //
 // Knows operations. Must not know what is asked, or why.
-import { TimeoutError, type CallOptions } from "../../index.ts";
-import { COPY_NONE, ROWS_NONE } from "../../wasm/numbers.ts";
+import { TimeoutError, type CallOptions } from "../index.ts";
+import { COPY_NONE, ROWS_NONE } from "../wasm/numbers.ts";
 import type { Config, Operation, Session } from "./pool-queue.ts";
 
 export const NO_LIMITS = new Float64Array();

@@ -5,8 +5,8 @@
 // timer is needed, and none runs between the requests of a Worker.
 //
 // Knows when a look is due. Must not know which server is chosen from the answers.
-import { PostgresError, type Pool } from "../../index.ts";
-import { withDeadline } from "../../util/deadline.ts";
+import { PostgresError, type Pool } from "../index.ts";
+import { withDeadline } from "../util/deadline.ts";
 import type { ClusterConfig } from "./options.ts";
 import {
   REPLAY_POSITION,

@@ -1,7 +1,7 @@
 // Options of `createCluster`: those of a pool, and those that the cluster adds.
 //
 // Knows names, rules and defaults. Must not know servers.
-import { UsageError, type ConnectInput, type PoolOptions } from "../../index.ts";
+import { UsageError, type ConnectInput, type PoolOptions } from "../index.ts";
 
 /**
  * Options of {@link createCluster}. Times are in milliseconds. The options of a pool apply to the pool of each server.

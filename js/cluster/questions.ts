@@ -10,7 +10,7 @@
 //   reached that one, or a later one.
 //
 // Must not know pools, or what is done with an answer.
-import { ofPreludes, type PgzError } from "../../index.ts";
+import { ofPreludes, type PgzError } from "../index.ts";
 import { endOfRecord, lsnOf, lsnText, type Position } from "./position.ts";
 
 /** What a server says about itself. */

@@ -2,7 +2,7 @@
 //
 // Knows how a call goes from one server to the next. Must not know how a server is chosen (choice.ts), what is known
 // about it (memory.ts), or when SQL may run twice (again.ts).
-import type { CallOptions, RouteReason, TransactionOptions } from "../../index.ts";
+import type { CallOptions, RouteReason, TransactionOptions } from "../index.ts";
 import { needsPrimary, reasonToLeave, trackBegin } from "./again.ts";
 import { After } from "./after.ts";
 import type { Choice } from "./choice.ts";

@@ -6,8 +6,8 @@
 //
 // Knows one call at a time. Must not know servers. If the question fails, the position is unknown, and the primary
 // answers reads after it: a call that has committed must not fail because of its position.
-import type { PgzError } from "../../index.ts";
-import { COPY_NONE, ROWS_ARRAYS } from "../../wasm/numbers.ts";
+import type { PgzError } from "../index.ts";
+import { COPY_NONE, ROWS_ARRAYS } from "../wasm/numbers.ts";
 import { ask, NO_LIMITS } from "./internal-queries.ts";
 import type { Body, Call, Operation, Session } from "./pool-queue.ts";
 import { positionText, UNKNOWN } from "./position.ts";

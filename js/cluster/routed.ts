@@ -1,7 +1,7 @@
 // The calls of a pool, each on the server that is chosen for it: the common part of `reads` and `reads.after()`.
 //
 // A queue whose calls all run in the queues of other pools. Must not know how a server is chosen.
-import { TransactionCalls, type UsageError } from "../../index.ts";
+import { TransactionCalls, type UsageError } from "../index.ts";
 import { queueOf } from "./pool-queue.ts";
 import type { Router } from "./router.ts";
 

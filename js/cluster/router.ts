@@ -11,9 +11,9 @@ import {
   type Place,
   type Pool,
   type RouteReason,
-} from "../../index.ts";
-import { onAbort } from "../../util/abort.ts";
-import { withDeadline } from "../../util/deadline.ts";
+} from "../index.ts";
+import { onAbort } from "../util/abort.ts";
+import { withDeadline } from "../util/deadline.ts";
 import { choose, lagOf, type Choice } from "./choice.ts";
 import { Lookout } from "./lookout.ts";
 import type { ClusterConfig } from "./options.ts";

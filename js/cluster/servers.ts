@@ -6,7 +6,7 @@
 // primary.
 //
 // Knows which servers there are. Must not know what they say (memory.ts, lookout.ts), or which one is chosen.
-import { createPool, UsageError, type ConnectInput, type Pool, type PoolOptions } from "../../index.ts";
+import { createPool, UsageError, type ConnectInput, type Pool, type PoolOptions } from "../index.ts";
 import { queueOf, type Config } from "./pool-queue.ts";
 import { memoryOf, type Facts, type Memory } from "./memory.ts";
 

@@ -8,7 +8,7 @@
 // returns a row, and no row is accepted in front of a statement.
 //
 // Knows which servers have WAIT, and how many calls may wait. Must not know which server is chosen, or what guards say.
-import { COPY_NONE, ROWS_ARRAYS } from "../../wasm/numbers.ts";
+import { COPY_NONE, ROWS_ARRAYS } from "../wasm/numbers.ts";
 import type { Session } from "./pool-queue.ts";
 import { NO_LIMITS } from "./internal-queries.ts";
 import type { Position } from "./position.ts";

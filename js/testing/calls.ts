@@ -3,7 +3,7 @@
 //
 // Knows the driver's public calls and which of them outlive their promise. Must not know which call has the turn, nor
 // how the test's transaction begins and ends (driver.ts).
-import { AbortError, PgzError, TimeoutError, UsageError, sql } from "../../index.ts";
+import { AbortError, PgzError, TimeoutError, UsageError, sql } from "../index.ts";
 import type {
   BatchOptions,
   Client,
@@ -19,7 +19,7 @@ import type {
   Transaction,
   TransactionOptions,
   Truncation,
-} from "../../index.ts";
+} from "../index.ts";
 import { controlIn } from "./control.ts";
 
 /** Runs calls one after another, and checks their texts. */

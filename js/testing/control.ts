@@ -2,7 +2,7 @@
 // COMMIT would store what the test has written.
 //
 // Knows the words of transaction control. Must not know what runs instead of them (driver.ts, facade.ts).
-import { readings, type SqlReader } from "../../util/sql-reader.ts";
+import { readings, type SqlReader } from "../util/sql-reader.ts";
 
 /** `characteristics`: SET TRANSACTION. `prepare`: PREPARE TRANSACTION, which a savepoint cannot replace. */
 type Control = "begin" | "commit" | "rollback" | "characteristics" | "prepare";

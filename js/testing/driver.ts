@@ -2,8 +2,8 @@
 //
 // Knows the members of a client, a pool and a lease: which of them are the test's, and which are the pool's own. Must
 // not know how one call runs (calls.ts).
-import { PgzError, UsageError } from "../../index.ts";
-import type { AcquireOptions, Client, Isolation, Pool, Transaction } from "../../index.ts";
+import { PgzError, UsageError } from "../index.ts";
+import type { AcquireOptions, Client, Isolation, Pool, Transaction } from "../index.ts";
 import { callsOf, refused, refuseControl, scopeOf, type Calls, type Host, type Method } from "./calls.ts";
 import { FAILED_TRANSACTION, SETTLE } from "./settle.ts";
 import { Turns, type Turn } from "./turns.ts";

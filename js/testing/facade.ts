@@ -2,8 +2,8 @@
 // BEGIN, COMMIT and ROLLBACK in the SQL of the code under test become savepoints.
 //
 // Knows node-postgres' public members. Must not know the driver's calls (driver.ts).
-import type { Client, Pool, PoolClient, QueryConfig, Submittable } from "../pg.ts";
-import { UsageError, type Isolation } from "../../index.ts";
+import type { Client, Pool, PoolClient, QueryConfig, Submittable } from "../adapters/pg.ts";
+import { UsageError, type Isolation } from "../index.ts";
 import { noTest, testIsOver, type Around } from "./driver.ts";
 import { statementsOf, type Statement } from "./control.ts";
 import { SETTLE } from "./settle.ts";

@@ -2,7 +2,7 @@
 // connection.
 //
 // Knows the waiters and how long they wait. Must not know what a turn is used for.
-import { UsageError } from "../../index.ts";
+import { UsageError } from "../index.ts";
 
 /**
  * A waiter gives up when the transaction or lease that has the turn has run nothing for this many milliseconds. Usually

@@ -1,6 +1,6 @@
 // `pgz-edge/changes` over a real server: what it yields and acknowledges, and that no change is lost or doubled.
 import type * as driver from "../../js/index.ts";
-import type * as ofChanges from "../../js/adapters/changes.ts";
+import type * as ofChanges from "../../js/changes.ts";
 import { assert } from "../integration/assert.ts";
 import type { Difference } from "../integration/context.ts";
 import { until } from "../support/until.mjs";

@@ -6,7 +6,7 @@ import { runtime, testServers } from "../integration/servers.ts";
 import { until } from "../support/until.mjs";
 
 const { createPool } = (await import(`../../dist/${runtime}.js` as string)) as typeof import("../../js/index.ts");
-const { changes } = (await import("../../dist/changes.js" as string)) as typeof import("../../js/adapters/changes.ts");
+const { changes } = (await import("../../dist/changes.js" as string)) as typeof import("../../js/changes.ts");
 
 const { superuserUrl, host, port } = testServers().servers.find(({ own }) => own)!;
 const name = `silence_${Math.random().toString(36).slice(2)}`;

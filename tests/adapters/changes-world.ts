@@ -3,7 +3,7 @@
 //
 // Knows how a case begins and ends, and what several cases check. Must not know the steps of a case.
 import type * as driver from "../../js/index.ts";
-import type * as ofChanges from "../../js/adapters/changes.ts";
+import type * as ofChanges from "../../js/changes.ts";
 import { assert } from "../integration/assert.ts";
 import { until } from "../support/until.mjs";
 

@@ -6,7 +6,7 @@ import { cases, differ, run, type Setting } from "./changes-cases.ts";
 import { ownDatabase } from "./own-database.ts";
 
 const pgz = (await import(`../../dist/${runtime}.js` as string)) as typeof import("../../js/index.ts");
-const { changes } = (await import("../../dist/changes.js" as string)) as typeof import("../../js/adapters/changes.ts");
+const { changes } = (await import("../../dist/changes.js" as string)) as typeof import("../../js/changes.ts");
 
 const own = testServers().servers.filter((server) => server.own);
 describe.each(own.map((server) => [server.name, server] as const))("PostgreSQL %s", (_, { superuserUrl }) => {

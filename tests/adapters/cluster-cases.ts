@@ -4,7 +4,7 @@ import { assert } from "../integration/assert.ts";
 
 export interface Setting {
   readonly pgz: typeof import("../../js/index.ts");
-  readonly createCluster: (typeof import("../../js/adapters/cluster.ts"))["createCluster"];
+  readonly createCluster: (typeof import("../../js/cluster.ts"))["createCluster"];
   /** The URLs of the primary and of its standby. */
   readonly urls: readonly string[];
   /** The name of a table for this runtime alone. */

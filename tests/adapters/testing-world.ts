@@ -10,7 +10,7 @@ export const equal = assert.deepEqual;
 /** The modules as the runtime has them. */
 export interface Modules {
   readonly pgz: typeof import("../../js/index.ts");
-  readonly testing: typeof import("../../js/adapters/testing.ts");
+  readonly testing: typeof import("../../js/testing.ts");
   readonly pg: typeof import("../../js/adapters/pg.ts");
   readonly drizzle: typeof import("../../js/adapters/drizzle.ts").drizzle;
   readonly drizzleOrm: typeof import("drizzle-orm");

@@ -1,6 +1,6 @@
-// What servers tell an ordinary role about their cluster. js/adapters/cluster/questions.ts is built on these facts.
+// What servers tell an ordinary role about their cluster. js/cluster/questions.ts is built on these facts.
 import { expect, test } from "vitest";
-import { positionOf } from "../../js/adapters/cluster/position.ts";
+import { positionOf } from "../../js/cluster/position.ts";
 import { until } from "../support/until.mjs";
 import { clusterOf, driver, majors, start } from "./world.ts";
 

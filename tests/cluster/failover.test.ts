@@ -1,6 +1,6 @@
 // A cluster whose primary dies, and whose standbys die, are promoted, or cancel calls that conflict with replay.
 import { afterEach, describe, expect, test } from "vitest";
-import { positionOf } from "../../js/adapters/cluster/position.ts";
+import { positionOf } from "../../js/cluster/position.ts";
 import type { RouteEvent } from "../../js/index.ts";
 import type { ClusterNode, ClusterOfServers } from "../servers/standbys.mjs";
 import { pause, until } from "../support/until.mjs";

@@ -14,7 +14,7 @@
 // (facts.test.ts). A lower position proves that its write was shown before the higher one was asked for.
 //
 // Knows positions and timelines. Must not know servers.
-import { positionOf } from "../../js/adapters/cluster/position.ts";
+import { positionOf } from "../../js/cluster/position.ts";
 
 /** A call that writes: to a register (its new value) or to a list (the appended value). */
 export interface Write {

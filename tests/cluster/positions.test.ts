@@ -1,7 +1,7 @@
 // Reads after a position, over standbys that replay late or not at all: no answer is older than the position.
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { positionOf, positionText } from "../../js/adapters/cluster/position.ts";
-import { standbyGuardAlone, standbyGuardWithStatement } from "../../js/adapters/cluster/questions.ts";
+import { positionOf, positionText } from "../../js/cluster/position.ts";
+import { standbyGuardAlone, standbyGuardWithStatement } from "../../js/cluster/questions.ts";
 import type { RouteEvent, Transaction } from "../../js/index.ts";
 import type { ClusterOfServers } from "../servers/standbys.mjs";
 import { clusterOf, driver, has19, majors, start, type Options } from "./world.ts";

@@ -2,8 +2,8 @@
 // any lane's writes.
 //
 // Knows the calls of a cluster. Must not know its servers, or when one of them fails.
-import type { Cluster } from "../../js/adapters/cluster.ts";
-import { lsnOf } from "../../js/adapters/cluster/position.ts";
+import type { Cluster } from "../../js/cluster.ts";
+import { lsnOf } from "../../js/cluster/position.ts";
 import { generator } from "../support/random.ts";
 import { isList, type Ends, type Read, type Write } from "./history.ts";
 import { driver } from "./world.ts";

@@ -2,7 +2,7 @@
 // asking. The standby replays nothing while it is paused, so each of these calls would wait for ever.
 import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from "vitest";
 import { delayingProxy, type DelayingProxy } from "../../bench/lib/delaying-proxy.mjs";
-import { positionOf, positionText } from "../../js/adapters/cluster/position.ts";
+import { positionOf, positionText } from "../../js/cluster/position.ts";
 import type { RouteEvent } from "../../js/index.ts";
 import type { ClusterNode, ClusterOfServers } from "../servers/standbys.mjs";
 import { until } from "../support/until.mjs";

@@ -1,6 +1,6 @@
 // The common parts of the tests of clusters: servers of one major version for a file, and a cluster over them.
 import type * as pgz from "../../js/index.ts";
-import type * as entry from "../../js/adapters/cluster.ts";
+import type * as entry from "../../js/cluster.ts";
 import process from "node:process";
 import { logFile } from "../servers/index.mjs";
 import { startStandbys, type ClusterNode, type ClusterOfServers } from "../servers/standbys.mjs";

@@ -11,7 +11,7 @@ import { fencesOf, pages } from "./fences.ts";
 const pgz = (await import("../../dist/node.js" as string)) as typeof import("../../js/index.ts");
 const otel = (await import("../../dist/otel.js" as string)) as typeof import("../../js/adapters/otel.ts");
 const kysely = (await import("../../dist/kysely.js" as string)) as typeof import("../../js/adapters/kysely.ts");
-const testing = (await import("../../dist/testing.js" as string)) as typeof import("../../js/adapters/testing.ts");
+const testing = (await import("../../dist/testing.js" as string)) as typeof import("../../js/testing.ts");
 const examples = pages.flatMap(fencesOf).filter(({ language, rest }) => language === "ts" && rest === "run");
 
 const TABLES = `create table users (id int4 primary key, name text, email text, active bool default true);

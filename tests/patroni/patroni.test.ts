@@ -5,7 +5,7 @@
 // Knows what Patroni does. How it is started is in tests/servers/patroni.mjs.
 import { transform } from "esbuild";
 import { afterEach, expect, test } from "vitest";
-import type { Cluster } from "../../js/adapters/cluster.ts";
+import type { Cluster } from "../../js/cluster.ts";
 import { check } from "../cluster/history.ts";
 import { endsOf, recorder, type Recorder } from "../cluster/recorder.ts";
 import { createCluster, PORT, type Answered, type Options } from "../cluster/world.ts";

@@ -8,7 +8,7 @@ import { startReplicated, type ReplicatedServers } from "../servers/replica.mjs"
 import { until } from "../support/until.mjs";
 import { driver } from "./pooled.ts";
 
-const { changes } = (await import("../../dist/changes.js" as string)) as typeof import("../../js/adapters/changes.ts");
+const { changes } = (await import("../../dist/changes.js" as string)) as typeof import("../../js/changes.ts");
 const server = testServers().servers[0] as ServerDescriptor;
 const plain = (url: string) => `${url.split("?")[0]}?sslmode=disable`;
 

@@ -2,7 +2,7 @@
 // written meanwhile.
 //
 // Knows what a consumer stores. Must not know what is cut, or when.
-import type * as ofChanges from "../../js/adapters/changes.ts";
+import type * as ofChanges from "../../js/changes.ts";
 import type * as pgz from "../../js/index.ts";
 
 export const driver = (await import("../../dist/node.js" as string)) as typeof pgz;

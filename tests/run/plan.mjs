@@ -29,7 +29,7 @@ export async function plan(changed) {
   const any = (pattern) => changed.some((file) => pattern.test(file));
   const rust = any(/^(src\/|Cargo\.|rust-toolchain\.toml$|\.cargo\/)/);
   const types = any(/^(js\/.*\.ts|tsconfig\.json)$/);
-  const driver = any(/^js\/(?!adapters\/|cli\/).*\.ts$/);
+  const driver = any(/^js\/(?!(adapters|cli|changes|cluster|testing)\b).*\.ts$/);
   const integration =
     rust || driver || any(/^tests\/(integration\/(cases\/|cases\.test|context|registrations|assert|servers)|faults\/)/);
   const units = await unitTests(rust ? [...changed, "pkg/pgz_edge.js", "pkg/pgz_edge_bg.wasm"] : changed);
@@ -43,7 +43,7 @@ export async function plan(changed) {
       ? [`all folders of tests/ but ${integration ? "unit and the plain cases of integration" : "unit"}`]
       : []),
     ...(integration ? ["cases that are marked `slow`; TLS, PostgreSQL 15; Node 22 to 26, Deno, Bun, workerd"] : []),
-    ...(any(/^js\/adapters\//) ? ["tests/adapters, tests/workerd"] : []),
+    ...(any(/^js\/(adapters|changes|cluster|testing)\b/) ? ["tests/adapters, tests/workerd"] : []),
     ...(any(/^js\/cli\//) ? ["tests/cli"] : []),
     ...changed.filter((file) => isTest(file) && !tests.includes(file)),
     "the linters, and types outside of js/: make check",

@@ -7,7 +7,7 @@ import "./patches.ts";
 import { createHash } from "node:crypto";
 import changesWasm from "../../pkg/pgz_changes_bg.wasm";
 import wasm from "../../pkg/pgz_edge_bg.wasm";
-import { Core, provide } from "../../js/adapters/changes/core.ts";
+import { Core, provide } from "../../js/changes/core.ts";
 import { installRuntime } from "../../js/sockets/runtime.ts";
 import type { OwnBytes } from "../../js/util/bytes.ts";
 import * as driver from "../../js/index.ts";

@@ -4,9 +4,9 @@
 // Knows the conversation before and in a stream. Must not know what a test is about.
 import { readFileSync } from "node:fs";
 import { expect } from "vitest";
-import { changes, type ChangesOptions } from "../../js/adapters/changes.ts";
-import { provide } from "../../js/adapters/changes/core.ts";
-import type { AnyChange } from "../../js/adapters/changes/kinds.ts";
+import { changes, type ChangesOptions } from "../../js/changes.ts";
+import { provide } from "../../js/changes/core.ts";
+import type { AnyChange } from "../../js/changes/kinds.ts";
 import { client, isPending, letIn, type fakeTimers, type Session } from "./memory-session.ts";
 import { completeAndReady, ended } from "./server-messages.ts";
 import * as wire from "./wire.mjs";

@@ -1,8 +1,8 @@
 // Transactions that a stream of changes has yielded, over sockets in memory: none comes twice, and an acknowledgement
 // holds nothing up and counts only while the stream is read. What is no transaction is refused.
 import { describe, expect, test } from "vitest";
-import { changes } from "../../js/adapters/changes.ts";
-import type { AnyChange } from "../../js/adapters/changes/kinds.ts";
+import { changes } from "../../js/changes.ts";
+import type { AnyChange } from "../../js/changes/kinds.ts";
 import { ProtocolError } from "../../js/index.ts";
 import {
   another,

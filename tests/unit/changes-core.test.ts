@@ -1,7 +1,7 @@
-// The wasm of `pgz-edge/changes`, where a bundle has left it behind (js/adapters/changes/core.ts).
+// The wasm of `pgz-edge/changes`, where a bundle has left it behind (js/changes/core.ts).
 import { readFileSync } from "node:fs";
 import { expect, test } from "vitest";
-import { Core, provide } from "../../js/adapters/changes/core.ts";
+import { Core, provide } from "../../js/changes/core.ts";
 
 test("a wasm that cannot be read is an error that says what a bundle needs, and a later stream may find it", () => {
   provide(() => readFileSync(new URL("./nowhere/pgz_changes_bg.wasm", import.meta.url)));

@@ -1,7 +1,7 @@
 // The first connection of a stream of changes over sockets in memory: after which failures the stream waits and
 // connects again, and how the others are reported.
 import { expect, test } from "vitest";
-import { advised } from "../../js/adapters/changes/advice.ts";
+import { advised } from "../../js/changes/advice.ts";
 import { PostgresError } from "../../js/index.ts";
 import {
   another,

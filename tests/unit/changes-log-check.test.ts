@@ -1,17 +1,10 @@
-// Whether a stream of changes may continue on a server (js/adapters/changes/log-check.ts): each combination of what it
+// Whether a stream of changes may continue on a server (js/changes/log-check.ts): each combination of what it
 // has read with what the server says, and the texts that the decision is made from.
 import { describe, expect, test } from "vitest";
-import {
-  changesLost,
-  decide,
-  isAtWork,
-  timelineAt,
-  type LogName,
-  type ServerLog,
-} from "../../js/adapters/changes/log-check.ts";
-import { branchesIn, logQuestion } from "../../js/adapters/changes/log-question.ts";
-import { ReadLog } from "../../js/adapters/changes/log-read.ts";
-import { positionText } from "../../js/adapters/cluster/position.ts";
+import { changesLost, decide, isAtWork, timelineAt, type LogName, type ServerLog } from "../../js/changes/log-check.ts";
+import { branchesIn, logQuestion } from "../../js/changes/log-question.ts";
+import { ReadLog } from "../../js/changes/log-read.ts";
+import { positionText } from "../../js/cluster/position.ts";
 
 const SYSTEM = 7n;
 const log = (timeline: number, branches: LogName["branches"] = [], system = SYSTEM) => ({ system, timeline, branches });

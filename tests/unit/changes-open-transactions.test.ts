@@ -1,10 +1,10 @@
-// Changes by transaction (js/adapters/changes/open-transactions.ts) and how far a stream lags (lag.ts): what is held,
+// Changes by transaction (js/changes/open-transactions.ts) and how far a stream lags (lag.ts): what is held,
 // dropped and delivered, for each order of arrival.
 import { expect, test } from "vitest";
-import { OpenTransactions } from "../../js/adapters/changes/open-transactions.ts";
-import type { AnyChange, Insert, Schema } from "../../js/adapters/changes/kinds.ts";
-import { Lag } from "../../js/adapters/changes/lag.ts";
-import { createSlotCommand, startCommand } from "../../js/adapters/changes/options.ts";
+import { OpenTransactions } from "../../js/changes/open-transactions.ts";
+import type { AnyChange, Insert, Schema } from "../../js/changes/kinds.ts";
+import { Lag } from "../../js/changes/lag.ts";
+import { createSlotCommand, startCommand } from "../../js/changes/options.ts";
 
 interface Row {
   readonly id: number;

@@ -1,7 +1,7 @@
 // Whose log a server has, over sockets in memory: whether a stream of changes may begin or continue on that server, and
 // what its slot says. changes-log-check.test.ts has the decision alone.
 import { expect, test } from "vitest";
-import { changes } from "../../js/adapters/changes.ts";
+import { changes } from "../../js/changes.ts";
 import {
   another,
   answersFirst,

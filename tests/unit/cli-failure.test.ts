@@ -1,7 +1,7 @@
 // How the command line writes errors of pgz-edge/changes: its options are flags there.
 import { expect, test } from "vitest";
-import { changesLost } from "../../js/adapters/changes/log-check.ts";
-import { checkOptions, type ChangesOptions } from "../../js/adapters/changes/options.ts";
+import { changesLost } from "../../js/changes/log-check.ts";
+import { checkOptions, type ChangesOptions } from "../../js/changes/options.ts";
 import { changes } from "../../js/cli/changes.ts";
 import { textOf as textIn } from "../../js/cli/failure.ts";
 import { Misuse } from "../../js/cli/misuse.ts";

@@ -1,6 +1,6 @@
 // The checker of histories (tests/cluster/history.ts) finds the faults of wrong histories.
 import { expect, test } from "vitest";
-import { positionText } from "../../js/adapters/cluster/position.ts";
+import { positionText } from "../../js/cluster/position.ts";
 import { check, type Read, type Write } from "../cluster/history.ts";
 
 const at = (lsn: number, timeline = 1) => positionText({ system: 7n, timeline, lsn: BigInt(lsn) });

@@ -1,11 +1,11 @@
 // When a look at the servers of `pgz-edge/cluster` waits, and for which server. The servers are scripted, and only the
 // test moves the clock.
 import { expect, test } from "vitest";
-import { Lookout } from "../../js/adapters/cluster/lookout.ts";
-import { Memory, type Facts } from "../../js/adapters/cluster/memory.ts";
-import type { ClusterConfig } from "../../js/adapters/cluster/options.ts";
-import { REPLAY_POSITION } from "../../js/adapters/cluster/questions.ts";
-import type { Server, Servers } from "../../js/adapters/cluster/servers.ts";
+import { Lookout } from "../../js/cluster/lookout.ts";
+import { Memory, type Facts } from "../../js/cluster/memory.ts";
+import type { ClusterConfig } from "../../js/cluster/options.ts";
+import { REPLAY_POSITION } from "../../js/cluster/questions.ts";
+import type { Server, Servers } from "../../js/cluster/servers.ts";
 import type { ConnectInput, Pool } from "../../js/index.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 

@@ -2,10 +2,10 @@
 // clock.
 import { getEventListeners } from "node:events";
 import { expect, test } from "vitest";
-import type { ClusterConfig } from "../../js/adapters/cluster/options.ts";
-import { Memory } from "../../js/adapters/cluster/memory.ts";
-import { Router } from "../../js/adapters/cluster/router.ts";
-import type { Servers } from "../../js/adapters/cluster/servers.ts";
+import type { ClusterConfig } from "../../js/cluster/options.ts";
+import { Memory } from "../../js/cluster/memory.ts";
+import { Router } from "../../js/cluster/router.ts";
+import type { Servers } from "../../js/cluster/servers.ts";
 import type { CallOptions, Pool } from "../../js/index.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 

@@ -2,7 +2,7 @@
 // or are promoted at the one moment that matters. Sessions of the simulator have found each of these.
 import { getEventListeners } from "node:events";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { createCluster } from "../../js/adapters/cluster.ts";
+import { createCluster } from "../../js/cluster.ts";
 import { memoryListener } from "../../js/sockets/memory.ts";
 import type { ConnectOptions } from "../../js/sockets/contract.ts";
 import type { Accepted, Host } from "../simulation/contract.ts";

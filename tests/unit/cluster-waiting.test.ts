@@ -1,12 +1,12 @@
 // When a call of `reads.after()` waits in the server, and for how long; and how a call ends while it is on no server.
 // The sessions only record what is sent: tests/cluster/waiting.test.ts has real servers.
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
-import { CallLimits } from "../../js/adapters/cluster/call-limits.ts";
-import type { Session } from "../../js/adapters/cluster/pool-queue.ts";
-import { Memory, type Facts } from "../../js/adapters/cluster/memory.ts";
-import { waitFor } from "../../js/adapters/cluster/questions.ts";
-import type { Server } from "../../js/adapters/cluster/servers.ts";
-import { learnVersion, Waiting } from "../../js/adapters/cluster/waiting.ts";
+import { CallLimits } from "../../js/cluster/call-limits.ts";
+import type { Session } from "../../js/cluster/pool-queue.ts";
+import { Memory, type Facts } from "../../js/cluster/memory.ts";
+import { waitFor } from "../../js/cluster/questions.ts";
+import type { Server } from "../../js/cluster/servers.ts";
+import { learnVersion, Waiting } from "../../js/cluster/waiting.ts";
 import { TimeoutError } from "../../js/util/errors.ts";
 
 const position = { system: 7n, timeline: 1, lsn: 0x1_0000_0028n };

@@ -1,11 +1,11 @@
 // Decisions of `pgz-edge/cluster` that need no server: texts of positions, lags, the choice of a server, and which
 // calls continue on another server.
 import { describe, expect, test } from "vitest";
-import { reasonToLeave, reasonToLeaveGuarded } from "../../js/adapters/cluster/again.ts";
-import { choose, type Candidate } from "../../js/adapters/cluster/choice.ts";
-import { Memory, type Facts } from "../../js/adapters/cluster/memory.ts";
-import { endOfRecord, lsnOf, lsnText, positionOf, positionText, UNKNOWN } from "../../js/adapters/cluster/position.ts";
-import { refusalIn, refusalOf, statusOf } from "../../js/adapters/cluster/questions.ts";
+import { reasonToLeave, reasonToLeaveGuarded } from "../../js/cluster/again.ts";
+import { choose, type Candidate } from "../../js/cluster/choice.ts";
+import { Memory, type Facts } from "../../js/cluster/memory.ts";
+import { endOfRecord, lsnOf, lsnText, positionOf, positionText, UNKNOWN } from "../../js/cluster/position.ts";
+import { refusalIn, refusalOf, statusOf } from "../../js/cluster/questions.ts";
 import { ConnectionError, PostgresError, TimeoutError } from "../../js/util/errors.ts";
 
 const MOST = (1n << 64n) - 1n;

@@ -2,7 +2,7 @@
 // once, late, partly, out of order or never.
 //
 // Knows the three forms. Must not know slots, or what is stored meanwhile.
-import { changes, type Changes, type ChangesOptions } from "../../../js/adapters/changes.ts";
+import { changes, type Changes, type ChangesOptions } from "../../../js/changes.ts";
 import type * as pgz from "../../../js/index.ts";
 import { assert } from "../../integration/assert.ts";
 import { pause } from "../../random/plan.ts";

@@ -7,7 +7,7 @@
 //
 // The session decides by the server's log whether they have seen the right transactions (followed.ts). This file checks
 // that stored changes arrive in time. Knows slots. Must not know how a stream of changes connects (changes-reader.ts).
-import { changes, type ChangesOptions } from "../../../js/adapters/changes.ts";
+import { changes, type ChangesOptions } from "../../../js/changes.ts";
 import type * as pgz from "../../../js/index.ts";
 import { driver } from "../driver.ts";
 import type { Dice } from "../../random/dice.ts";

@@ -1,9 +1,9 @@
 // One user of a cluster: its calls one after the other, with the position of its last write, as in a cookie.
 //
 // Knows steps, and what the oracle is told about each. Must not know servers.
-import type { Cluster } from "../../../js/adapters/cluster.ts";
+import type { Cluster } from "../../../js/cluster.ts";
 import type * as pgz from "../../../js/index.ts";
-import { positionOf } from "../../../js/adapters/cluster/position.ts";
+import { positionOf } from "../../../js/cluster/position.ts";
 import { driver } from "../driver.ts";
 import type { Step } from "./program.ts";
 import type { ClusterSession } from "./session.ts";

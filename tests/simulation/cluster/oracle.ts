@@ -6,7 +6,7 @@
 //   a write             committed at most once; acknowledged: once, and lost only with its timeline; refused: never
 //
 // Knows the history of the cluster, and positions. Must not know calls.
-import { positionOf } from "../../../js/adapters/cluster/position.ts";
+import { positionOf } from "../../../js/cluster/position.ts";
 import { numbersOf, type Entry } from "../server/cluster/history.ts";
 import type { Node } from "../server/cluster/node.ts";
 import type { Replicas } from "../server/cluster/replicas.ts";

@@ -9,8 +9,8 @@
 //   in the end no backend, transaction, lock, socket, timer or handle of the wasm is left
 //
 // Knows the parts and what must hold in the end. Must not know how a call is made (ways.ts), or how servers replicate.
-import type { Cluster } from "../../../js/adapters/cluster.ts";
-import { createCluster } from "../../../js/adapters/cluster.ts";
+import type { Cluster } from "../../../js/cluster.ts";
+import { createCluster } from "../../../js/cluster.ts";
 import type * as pgz from "../../../js/index.ts";
 import { KnownServer } from "../../../js/server/known-server.ts";
 import { MOST_CATALOGS } from "../../../js/util/limits.ts";

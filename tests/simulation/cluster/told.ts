@@ -2,7 +2,7 @@
 //
 // Knows events and what the model has seen. Must not know calls.
 import type * as pgz from "../../../js/index.ts";
-import { positionOf } from "../../../js/adapters/cluster/position.ts";
+import { positionOf } from "../../../js/cluster/position.ts";
 import type { Lane } from "./lane.ts";
 import type { Asked } from "./oracle.ts";
 import { nameOf, type ClusterSession } from "./session.ts";

@@ -1,7 +1,7 @@
 // The ways in which a lane writes numbers, and reads all of them back.
 //
 // Knows the calls of a cluster. Must not know what must hold for a result (oracle.ts).
-import type { After, Cluster, Reads } from "../../../js/adapters/cluster.ts";
+import type { After, Cluster, Reads } from "../../../js/cluster.ts";
 import { driver } from "../driver.ts";
 
 /** Reads all numbers, each with the name of the server that responds. */

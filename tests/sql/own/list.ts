@@ -6,14 +6,14 @@
 // channels, slots, publications), or of names that the caller gave.
 //
 // A text in js/ that is not part of a statement here fails lint.test.ts.
-import * as cluster from "../../../js/adapters/cluster/questions.ts";
-import type { Position } from "../../../js/adapters/cluster/position.ts";
-import { logQuestion, STANDBY_QUESTION, workQuestion } from "../../../js/adapters/changes/log-question.ts";
-import { createSlotCommand, startCommand } from "../../../js/adapters/changes/options.ts";
-import * as snapshot from "../../../js/adapters/changes/snapshot.ts";
-import { VALUES_OF } from "../../../js/adapters/testing/calls.ts";
-import { FACTS } from "../../../js/adapters/testing/driver.ts";
-import { SETTLE } from "../../../js/adapters/testing/settle.ts";
+import * as cluster from "../../../js/cluster/questions.ts";
+import type { Position } from "../../../js/cluster/position.ts";
+import { logQuestion, STANDBY_QUESTION, workQuestion } from "../../../js/changes/log-question.ts";
+import { createSlotCommand, startCommand } from "../../../js/changes/options.ts";
+import * as snapshot from "../../../js/changes/snapshot.ts";
+import { VALUES_OF } from "../../../js/testing/calls.ts";
+import { FACTS } from "../../../js/testing/driver.ts";
+import { SETTLE } from "../../../js/testing/settle.ts";
 import { ROWS_ABOUT } from "../../../js/cli/copy-out.ts";
 import { KINDS } from "../../../js/cli/csv-arrays.ts";
 import { deallocation, MARKED, NAMED, PROCESS } from "../../../js/cli/doctor/pooler.ts";
@@ -113,65 +113,55 @@ const position = { system: -5n, timeline: 3, lsn: 0x1_0000_0000n } as Position;
 const guard = { values: [], fails: "22P02" };
 
 const clusters: OwnStatement[] = [
-  names("adapters/cluster/questions.ts", cluster.statusQuestion(true), { values: [] }),
-  names("adapters/cluster/questions.ts", cluster.statusQuestion(false), { values: [] }),
-  names("adapters/cluster/questions.ts", cluster.REPLAY_POSITION, { values: [] }),
-  names("adapters/cluster/questions.ts", cluster.positionQuestion(true), { values: [] }),
-  names("adapters/cluster/questions.ts", cluster.positionQuestion(false), { values: [] }),
+  names("cluster/questions.ts", cluster.statusQuestion(true), { values: [] }),
+  names("cluster/questions.ts", cluster.statusQuestion(false), { values: [] }),
+  names("cluster/questions.ts", cluster.REPLAY_POSITION, { values: [] }),
+  names("cluster/questions.ts", cluster.positionQuestion(true), { values: [] }),
+  names("cluster/questions.ts", cluster.positionQuestion(false), { values: [] }),
   // These servers are primaries of another cluster than the position's.
-  names("adapters/cluster/questions.ts", cluster.standbyGuardWithStatement(position), guard),
-  names("adapters/cluster/questions.ts", cluster.standbyGuardAlone(position), guard),
-  names("adapters/cluster/questions.ts", cluster.primaryGuard(position), { values: [] }),
-  ...words("adapters/cluster/questions.ts", cluster.waitFor(position, 5)),
+  names("cluster/questions.ts", cluster.standbyGuardWithStatement(position), guard),
+  names("cluster/questions.ts", cluster.standbyGuardAlone(position), guard),
+  names("cluster/questions.ts", cluster.primaryGuard(position), { values: [] }),
+  ...words("cluster/questions.ts", cluster.waitFor(position, 5)),
 ];
 
 const ownTable = (filter: string | null) => ({ columns: [["a", 23, -1, true, false] as const], filter });
 
 const changes: OwnStatement[] = [
-  names("adapters/changes/snapshot.ts", snapshot.SETTINGS),
-  names("adapters/changes/snapshot.ts", snapshot.question(["p", "q"], 15)),
-  names("adapters/changes/snapshot.ts", snapshot.question(["p", "q"], 18)),
-  names(
-    "adapters/changes/snapshot.ts",
-    snapshot.changedQuestion({ oid: 1259, file: 1, schema: "traps", name: "orders" }),
-  ),
-  names("adapters/changes/log-question.ts", workQuestion(1)),
-  ...words("adapters/changes/snapshot.ts", 'lock table only "s"."t" in access share mode'),
-  names("adapters/changes/log-question.ts", logQuestion("s", ["p", "q"])),
-  names("adapters/changes/log-question.ts", STANDBY_QUESTION),
-  ...words("adapters/changes/log-question.ts", "IDENTIFY_SYSTEM", "TIMELINE_HISTORY 2"),
-  names(
-    "adapters/changes/own-publication.ts",
-    "select pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended('p', 0))",
-  ),
+  names("changes/snapshot.ts", snapshot.SETTINGS),
+  names("changes/snapshot.ts", snapshot.question(["p", "q"], 15)),
+  names("changes/snapshot.ts", snapshot.question(["p", "q"], 18)),
+  names("changes/snapshot.ts", snapshot.changedQuestion({ oid: 1259, file: 1, schema: "traps", name: "orders" })),
+  names("changes/log-question.ts", workQuestion(1)),
+  ...words("changes/snapshot.ts", 'lock table only "s"."t" in access share mode'),
+  names("changes/log-question.ts", logQuestion("s", ["p", "q"])),
+  names("changes/log-question.ts", STANDBY_QUESTION),
+  ...words("changes/log-question.ts", "IDENTIFY_SYSTEM", "TIMELINE_HISTORY 2"),
+  names("changes/own-publication.ts", "select pg_catalog.pg_try_advisory_lock(pg_catalog.hashtextextended('p', 0))"),
   ...words(
-    "adapters/changes/snapshot.ts",
+    "changes/snapshot.ts",
     "BEGIN READ ONLY ISOLATION LEVEL REPEATABLE READ",
     snapshot.copyCommand(ownTable(null), { schema: "s", name: "t" }),
     snapshot.copyCommand(ownTable("(f)"), { schema: "s", name: "t" }),
   ),
+  ...words("changes/own-publication.ts", 'DROP PUBLICATION IF EXISTS "p"', 'CREATE PUBLICATION "p" FOR TABLE "t"'),
   ...words(
-    "adapters/changes/own-publication.ts",
-    'DROP PUBLICATION IF EXISTS "p"',
-    'CREATE PUBLICATION "p" FOR TABLE "t"',
-  ),
-  ...words(
-    "adapters/changes/options.ts",
+    "changes/options.ts",
     createSlotCommand({ slot: "s", createSlot: "temporary", twoPhase: true, failover: true } as never, 18),
     createSlotCommand({ slot: "s", snapshot: true } as never, 14),
     startCommand({ slot: "s", messages: true, origin: "none", streaming: true, twoPhase: true } as never, ["p"], "0/0"),
   ),
-  ...words("adapters/changes/feed.ts", 'DROP_REPLICATION_SLOT "s" WAIT'),
+  ...words("changes/feed.ts", 'DROP_REPLICATION_SLOT "s" WAIT'),
 ];
 
 const others: OwnStatement[] = [
-  names("adapters/testing/calls.ts", VALUES_OF, { values: ["{search_path,role}"] }),
-  names("adapters/testing/calls.ts", "select pg_catalog.set_config($1, $2, true)", { values: ["app.tenant", "7"] }),
-  names("adapters/testing/driver.ts", FACTS, { values: ["{search_path,none.none}"] }),
-  names("adapters/testing/settle.ts", SETTLE),
-  ...words("adapters/testing/calls.ts", "set local transaction_read_only = on"),
+  names("testing/calls.ts", VALUES_OF, { values: ["{search_path,role}"] }),
+  names("testing/calls.ts", "select pg_catalog.set_config($1, $2, true)", { values: ["app.tenant", "7"] }),
+  names("testing/driver.ts", FACTS, { values: ["{search_path,none.none}"] }),
+  names("testing/settle.ts", SETTLE),
+  ...words("testing/calls.ts", "set local transaction_read_only = on"),
   ...words(
-    "adapters/testing/facade.ts",
+    "testing/facade.ts",
     "begin isolation level serializable",
     "set local transaction_read_only = on",
     "savepoint pgz_edge_test",

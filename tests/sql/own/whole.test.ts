@@ -10,9 +10,9 @@ import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js"
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import type * as driver from "../../../js/index.ts";
-import type * as ofChanges from "../../../js/adapters/changes.ts";
-import type * as ofCluster from "../../../js/adapters/cluster.ts";
-import type * as ofTesting from "../../../js/adapters/testing.ts";
+import type * as ofChanges from "../../../js/changes.ts";
+import type * as ofCluster from "../../../js/cluster.ts";
+import type * as ofTesting from "../../../js/testing.ts";
 import { namedByOwn } from "./named.ts";
 import { ownServers } from "./servers.ts";
 import { setTraps } from "./traps.ts";

@@ -1,6 +1,6 @@
 // What `pgz-edge/cluster` asks a server, and the guards that it sends before a statement.
 //
-// Must be kept in step with js/adapters/cluster/questions.ts: a text that is not exactly one of these is unknown to the
+// Must be kept in step with js/cluster/questions.ts: a text that is not exactly one of these is unknown to the
 // model. Knows the answers. Must not know what the driver does with them.
 import { invalidText, whileRecovering } from "../errors.ts";
 import { insertPosition, logFileName, positionOf, textOf } from "../replication/log.ts";

@@ -3,7 +3,7 @@
 // model recognises them by their text.
 //
 // Knows what these texts ask. Must be kept in step with js/session/first-run.ts, js/server/catalog.ts,
-// js/session/citus.ts and js/adapters/changes/log-question.ts: if their texts change, the server counts an unknown
+// js/session/citus.ts and js/changes/log-question.ts: if their texts change, the server counts an unknown
 // statement, and a test reports it.
 import { noColumn, noSetting } from "../errors.ts";
 import type { Session } from "../session.ts";

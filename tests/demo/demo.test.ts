@@ -100,6 +100,7 @@ describe("DATABASE_URL", () => {
   });
   afterAll(() => stop());
 
+  /** What demos have made. Other tests make databases and roles on this server meanwhile. */
   const inventory = async () => {
     const client = new pg.Client({ connectionString: urls.superuserUrl });
     await client.connect();
@@ -107,7 +108,7 @@ describe("DATABASE_URL", () => {
       "select datname as name from pg_database union all select rolname from pg_roles order by name",
     );
     await client.end();
-    return rows.filter(({ name }: { name: string }) => !name.startsWith("pgz_edge_test_")); // without those of tests that run at the same time
+    return rows.filter(({ name }: { name: string }) => name.startsWith("pgz_edge_demo_"));
   };
 
   test("a given database is used, and is unchanged afterwards", async () => {

@@ -93,15 +93,19 @@ export async function copyInText(
  * of other columns, whose values would be stored under wrong names.
  */
 function refuseOtherNames(header: readonly string[], list: readonly string[]): void {
-  const isSame = header.length === list.length && header.every((name, at) => sameName(name, list[at]!));
-  if (isSame) return;
+  if (areSame(header, list)) return;
   throw new Misuse(
     `The first line of the data is not "${list.join(",")}": pass --no-header if it is a row, or leave the columns out ` +
       `if it names them.`,
   );
 }
 
-const sameName = (one: string, other: string) => one.trim().toLowerCase() === other.toLowerCase();
+/** In any case of letters, unless that is what distinguishes two columns. */
+function areSame(header: readonly string[], list: readonly string[]): boolean {
+  const folded = (names: readonly string[]) => names.map((name) => name.trim().toLowerCase());
+  const fold = new Set(folded(list)).size === list.length ? folded : (names: readonly string[]) => names;
+  return fold(header).join("\0") === fold(list).join("\0");
+}
 
 function optionsOf(format: CopyFormat, header: boolean): string {
   return header ? `(format ${format}, header)` : `(format ${format})`;

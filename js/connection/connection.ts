@@ -147,7 +147,7 @@ export class Connection {
 
   /** Whether the server is a pooler: the order of its responses proves nothing. */
   get isPooled(): boolean {
-    return knownServer(this.config).isPooler;
+    return knownServer(this.config).database.isPooler;
   }
 
   /** How the connection reaches its server. */

@@ -224,7 +224,7 @@ async function open(target: Target, mayRepeat: boolean, signal: AbortSignal): Pr
 
 function newCore(config: Config): Core {
   const { maxMessageBytes, prepare, statementCacheSize } = config;
-  const hasNames = prepare === "named" || (prepare === "auto" && !knownServer(config).isPooler);
+  const hasNames = prepare === "named" || (prepare === "auto" && !knownServer(config).database.isPooler);
   // Random, so that two clients behind one pooler never share a statement's name.
   const statementPrefix = `p${base64(crypto.getRandomValues(new Uint8Array(6)))}_`;
   return createCore(maxMessageBytes, statementPrefix, hasNames ? statementCacheSize : 0);

@@ -173,6 +173,7 @@ export class Pool extends TransactionCalls {
     const run = new TransactionRun<T>(this.config, this.counters, { work, begin, options });
     const { call } = run;
     const released = run.through(async () => {
+      if (call.finished) return undefined;
       member = this.#lender.aloneAtOnce() ?? (await this.#lender.borrowFor(call, exclusiveRequest()));
       this.#transactions++;
       this.#tell("acquire");

@@ -192,6 +192,16 @@ export class Catalog {
     return columns.map(({ typeOid }) => typeOid).filter((oid) => this.#gone.has(oid));
   }
 
+  /** Whether the type is known, and only as text. */
+  isText(oid: number): boolean {
+    return this.#types.has(oid) && (this.#types.get(oid)?.code ?? TYPE_TEXT) === TYPE_TEXT;
+  }
+
+  /** Whether types have been found by names that a user gives them. */
+  get hasNames(): boolean {
+    return this.#named.size > 0;
+  }
+
   /** Whether none of these definitions has been forgotten or replaced since it was learned. */
   knows(definitions: readonly Definition[]): boolean {
     return definitions.every((definition) => this.#types.get(definition.oid) === definition);

@@ -1,9 +1,10 @@
-// Caches which statements have run on one connection, their columns, and the types that its core knows. Shared by the
-// connection's sessions.
+// Caches which statements have run on one connection, their columns, which calls have sent a first run, and the types
+// that its core knows. Shared by the connection's sessions.
 //
-// Knows two bounded lists. Must not know which session means which statement (statements.ts).
+// Must not know which session means which statement (statements.ts).
 import type { Shape } from "../server/shapes.ts";
 import type { AnyCall } from "./call.ts";
+import { FIRST_OF_A_DATABASE } from "../values/oid.ts";
 import type { Column, CoreConnection } from "../wasm/boundary.ts";
 import { define, type Definition } from "../wasm/type-definitions.ts";
 
@@ -63,14 +64,20 @@ export class Learned {
   }
 
   /**
-   * Returns the type of a column that was requested as text because it had another type when the shape was learned. The
-   * core takes such a text for the value, and cannot see that another form was meant for this type.
+   * Returns the columns that were requested as text because they had another type when the shape was learned, and have
+   * a type of the database now. The core takes such a text for the value: it cannot see that another form was meant.
    */
-  changedText(id: number, columns: readonly Column[]): number | undefined {
+  changedTexts(id: number, columns: readonly Column[]): readonly Column[] {
     const shape = this.#remembered.get(id)?.shape;
-    const isOther = ({ typeOid }: Column, at: number) =>
-      shape?.resultFormats[at] === 0 && shape.columns[at]?.typeOid !== typeOid;
-    return columns.find(isOther)?.typeOid;
+    if (!shape) return [];
+    return columns.filter(
+      ({ typeOid }, at) =>
+        shape.resultFormats[at] === 0 && typeOid >= FIRST_OF_A_DATABASE && shape.columns[at]?.typeOid !== typeOid,
+    );
+  }
+
+  shape(id: number): Shape | undefined {
+    return this.#remembered.get(id)?.shape;
   }
 
   /** Passes definitions to the core of types that it does not know yet. */

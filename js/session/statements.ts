@@ -89,11 +89,16 @@ export class Statements {
   readonly handlers: Handlers = {
     columns: ({ shape, columns }) => {
       if (!shape) return;
-      const changed = this.#learned.changedText(shape, columns);
-      if (changed !== undefined) throw shapeChanged({ typeOid: changed });
+      this.#refuseOtherForm(shape, columns);
       this.#learned.learnColumns(shape, columns);
     },
     shapeChanged: ({ typeOid }) => this.#catalog.forget(typeOid),
+  };
+  /** The same where no row is read. A later run that reads rows must hear of columns that have changed. */
+  readonly #handlersWithoutRows: Handlers = {
+    columns: ({ shape, columns }) => {
+      if (shape && !this.#learned.changedTexts(shape, columns).length) this.#learned.learnColumns(shape, columns);
+    },
   };
 
   constructor(connection: Connection, scope: KnownScope, parts: Parts) {
@@ -144,7 +149,8 @@ export class Statements {
       const columns = this.#learned.columns(shape);
       if (known && columns && known !== columns) rows.columns?.(columns);
     };
-    return this.#block.carried(call.operate(this.#connection, command, { rows, on: this.handlers, isNext }));
+    const on = request.form === ROWS_NONE ? this.#handlersWithoutRows : this.handlers;
+    return this.#block.carried(call.operate(this.#connection, command, { rows, on, isNext }));
   }
 
   /** Adds a statement to a batch, so that its items can refer to it. */
@@ -193,6 +199,17 @@ export class Statements {
         newShapeId(),
       );
     return refused.length > 0;
+  }
+
+  /**
+   * Throws if a text may be in another form than its column's type now has: an array, a composite, a range. The text of
+   * a type of fixed size, such as an enum, is its value; but a parser is found by the type, so it is learned anew.
+   */
+  #refuseOtherForm(id: number, columns: readonly Column[]): void {
+    const changed = this.#learned.changedTexts(id, columns);
+    const other = changed.find(({ typeOid, typeSize }) => typeSize < 0 && !this.#catalog.isText(typeOid));
+    if (other) throw shapeChanged(other);
+    if (changed.length && this.#catalog.hasNames) this.forgetShape(this.#learned.shape(id)!.sql);
   }
 
   // -- first runs -----------------------------------------------------------------------------------------------------
@@ -307,7 +324,7 @@ export class Statements {
     if (failed?.carriesBegin && failed.error) {
       // The others have failed with it, or were described outside the transaction, without its settings.
       if (!isCitusError(failed.error) && !failed.wasHitByOtherCancel) return texts.map(() => failed.error!);
-      if (isCitusError(failed.error)) this.#scope.server.isCitus = true;
+      if (isCitusError(failed.error)) this.#scope.server.database.isCitus = true;
       await this.#block.prepareRepeat(failed);
       await this.#connection.stopping;
       return call.finished ? undefined : this.#learn(call, texts, named);
@@ -372,7 +389,7 @@ export class Statements {
     await operation.done;
     if (call.finished) return undefined;
     if (isCitusError(operation.error)) {
-      this.#scope.server.isCitus = true;
+      this.#scope.server.database.isCitus = true;
       return this.#found(call, this.#describe(call, text, named, id), named);
     }
     if (!operation.wasHitByOtherCancel || !mayAskAgain(this.#connection.transactionStatus))

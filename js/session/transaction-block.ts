@@ -76,7 +76,7 @@ export class TransactionBlock {
   get #settings(): readonly string[] {
     const scope = this.#scope;
     if (!scope) return this.#front;
-    return [...this.#front, this.#server.isCitus ? scope.citusStatement : scope.statement];
+    return [...this.#front, this.#server.database.isCitus ? scope.citusStatement : scope.statement];
   }
 
   /**
@@ -223,7 +223,7 @@ export class TransactionBlock {
   }
 
   #noticed(operation: Operation): Operation {
-    if (this.#scope) operation.whenOver(() => (this.#server.isCitus ||= isCitusError(operation.error)));
+    if (this.#scope) operation.whenOver(() => (this.#server.database.isCitus ||= isCitusError(operation.error)));
     return operation;
   }
 
@@ -245,8 +245,8 @@ export class TransactionBlock {
     await operation.done;
     if (call.finished) return false;
     if (!operation.error) return true;
-    if (this.#server.isCitus || !hasCitusMark(operation.error)) throw operation.error;
-    this.#server.isCitus = true;
+    if (this.#server.database.isCitus || !hasCitusMark(operation.error)) throw operation.error;
+    this.#server.database.isCitus = true;
     await this.prepareRepeat(operation);
     return await this.begun(call);
   }

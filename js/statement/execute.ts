@@ -1,7 +1,8 @@
 // One statement on its session: carries out the decisions of its state until the result is over or the call fails.
 //
-// A known statement makes no promise: it is sent before `begin` returns, and the end of its operation calls back. Knows
-// how each step of execution-state.ts is done. Must not know why it was decided, or what happens to the rows.
+// A known statement makes no promise: it is sent before `begin` returns (unless it writes, and waits for first runs),
+// and the end of its operation calls back. Knows how each step of execution-state.ts is done, and which calls wait for
+// first runs. Must not know why a step was decided, or what happens to the rows.
 import type { Operation, RowSink } from "../connection/operation.ts";
 import type { AnyCall, Ending } from "../session/call.ts";
 import { learnNames } from "../session/catalog-questions.ts";
@@ -66,7 +67,7 @@ export class Execution {
   }
 
   async #beginAfter(calls: readonly AnyCall[]): Promise<void> {
-    for (const call of calls) await new Promise<void>((resolve) => call.whenOver(resolve));
+    for (const call of calls) if (call !== this.#call) await new Promise<void>((resolve) => call.whenOver(resolve));
     try {
       this.#carryOut(this.#call.finished ? leave() : this.#state.begin());
     } catch (error) {

@@ -1,5 +1,5 @@
-// What the words of a statement say it may do to transactions and to what is stored: all decisions by words, so that no
-// two places differ. What a statement leaves in its session (pool/session-changes.ts) and whether a scope can run it
+// What the words of a statement say it may do to transactions and to what is stored, in one place, so that no two
+// places differ. What a statement leaves in its session (pool/session-changes.ts) and whether a scope can run it
 // (statement/scoped-statement.ts) take more than its words, and a file each.
 //
 // Words do not show what functions, rules and triggers do. So nothing here is a promise about a statement's effects:
@@ -13,8 +13,9 @@ import { firstWord, firstWords, readings, SqlReader, type Kind } from "./sql-rea
 const PLAIN = new Set(["select", "insert", "update", "delete", "merge", "with", "values", "table"]);
 /** Commands whose effects are undone with their transaction. The empty one is a statement of comments alone. */
 const UNDONE = new Set(["select", "insert", "update", "delete", "merge", ""]);
-/** Of these, those that only their functions can make write. */
-const READS = new Set(["select", "values", "table"]);
+/** The beginnings of statements that may write nothing, and words with which they do. */
+const READS = new Set(["select", "values", "table", "with"]);
+const WRITES = new Set(["insert", "update", "delete", "merge", "into"]);
 /** They may run COMMIT. */
 const ROUTINES = new Set(["call", "do"]);
 
@@ -26,9 +27,14 @@ export function isPipelinable(text: string): boolean {
   return PLAIN.has(firstWord(text));
 }
 
-/** Whether the statement's own words write nothing. A WITH may, so it does not count. */
+/** Whether none of the statement's own words writes; FOR UPDATE counts as one that does. */
 export function isRead(text: string): boolean {
-  return READS.has(firstWord(text));
+  return READS.has(firstWord(text)) && !readings(text).some(hasWrite);
+}
+
+function hasWrite(reader: SqlReader): boolean {
+  while (reader.next() !== "end") if (reader.kind === "word" && WRITES.has(reader.name)) return true;
+  return false;
 }
 
 /** Whether a part of the statement's effects may be committed although it failed. */

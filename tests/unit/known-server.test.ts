@@ -47,15 +47,30 @@ test("a scope whose settings do not change meanings is its server's, and others 
   expect(scopes.map((scope) => scope.server)).toEqual([server, server, server, other]);
 });
 
+test("a pooler and Citus are known for all roles and settings of a database", () => {
+  const [one, other, elsewhere] = [
+    known("postgres://one@same/d"),
+    known("postgres://two@same/d?application_name=x"),
+    known("postgres://one@same/e"),
+  ];
+  expect(one).not.toBe(other);
+  one.database.isCitus = true;
+  one.noteProcessId((1 << 22) + 1);
+  expect([other.database, elsewhere.database]).toEqual([
+    { isPooler: true, isCitus: true },
+    { isPooler: false, isCitus: false },
+  ]);
+});
+
 // -- what is noted ---------------------------------------------------------------------------------------------------
 
 test("a process id that PostgreSQL never uses is a pooler's, and stays known", () => {
   const server = new KnownServer();
   server.noteProcessId(1 << 22);
-  expect(server.isPooler).toBe(false);
+  expect(server.database.isPooler).toBe(false);
   server.noteProcessId((1 << 22) + 1);
   server.noteProcessId(7);
-  expect(server.isPooler).toBe(true);
+  expect(server.database.isPooler).toBe(true);
 });
 
 test("each change of the schema has a number that the server never had before", () => {

@@ -57,7 +57,7 @@ test("what runs again is dropped last, and as many are remembered as the core ma
   expect([1, 2, 1_001].map((id) => large.hasRun(shape(id)))).toEqual([true, true, true]);
 });
 
-test("a column that was requested as text, and has another type by now, is named", () => {
+test("columns that were requested as text, and have another type of the database by now, are found", () => {
   const told = new Learned();
   const column = (typeOid: number) => ({ name: "n", typeOid }) as Column;
   const known = {
@@ -66,13 +66,14 @@ test("a column that was requested as text, and has another type by now, is named
     resultFormats: Uint8Array.of(1, 0),
   } as unknown as Shape;
   told.remember({ id: 7 });
-  expect(told.changedText(7, [column(23), column(20_002)])).toBeUndefined();
+  expect(told.changedTexts(7, [column(23), column(20_002)])).toEqual([]);
   told.remember(known);
-  expect(told.changedText(7, known.columns)).toBeUndefined();
-  // The binary form says itself what it is.
-  expect(told.changedText(7, [column(25), column(20_001)])).toBeUndefined();
-  expect(told.changedText(7, [column(23), column(20_002)])).toBe(20_002);
-  expect(told.changedText(8, [column(20_002)])).toBeUndefined();
+  expect(told.shape(7)).toBe(known);
+  expect(told.changedTexts(7, known.columns)).toEqual([]);
+  // The binary form says itself what it is, and the text of a built-in type is read as such.
+  expect(told.changedTexts(7, [column(20_002), column(25)])).toEqual([]);
+  expect(told.changedTexts(7, [column(23), column(20_002)])).toEqual([column(20_002)]);
+  expect(told.changedTexts(8, [column(20_002)])).toEqual([]);
 });
 
 test("a core is told of types once, and not at all if there are none", () => {

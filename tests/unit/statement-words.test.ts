@@ -10,10 +10,17 @@ test("CALL and DO may have committed something even though they failed", () => {
     expect(mayCommitApart(text), text).toBe(false);
 });
 
-test("only words that write nothing are a read's", () => {
-  for (const text of ["select 1", " -- c\n TABLE t", "values (1)"]) expect(isRead(text), text).toBe(true);
-  for (const text of ["with a as (delete from t) select 1", "insert into t values (1)", "", "fetch a"])
+test("a read is what none of its own words makes write", () => {
+  for (const text of [
+    "select 1",
+    " -- c\n TABLE t",
+    "values (1)",
+    "with a as (select 'insert') select \"into\" from a",
+  ])
+    expect(isRead(text), text).toBe(true);
+  for (const text of ["with a as (delete from t returning 1) select 1", "select 1 into t", "insert into t values (1)"])
     expect(isRead(text), text).toBe(false);
+  for (const text of ["select 1 from t for update", "", "fetch a"]) expect(isRead(text), text).toBe(false);
 });
 
 test("rows are undone with their transaction, by the name of the command or by its tag", () => {

@@ -507,6 +507,25 @@ export const firstRuns: Cases = {
     }
   },
 
+  async "a text that means enums of two schemas in turn is always read, and stores each row once"(t) {
+    const [client, s] = await newSchema(t);
+    const other = `${s}_2`;
+    await client.simple(`create schema ${other}`);
+    for (const each of [s, other])
+      await client.simple(
+        `create type ${each}.mood as enum ('sad'); create table ${each}.kept (m ${each}.mood, n int4)`,
+      );
+    const [insert, read] = ["insert into kept values ('sad', 1) returning m, n", "select m, n from kept"];
+    for (let run = 1; run <= 3; run++)
+      for (const each of [s, other]) {
+        await client.exec(`set search_path = ${each}`);
+        await client.exec(insert);
+        await t.assert.rows(client.query(insert), [{ m: "sad", n: 1 }]);
+        t.assert.equal((await client.query(read)).rows.length, 2 * run);
+      }
+    await client.simple(`set search_path = public; drop schema ${other} cascade`);
+  },
+
   async "a batch in a transaction names the item that cannot be described, whatever types the others have"(t) {
     const [client, s] = await newSchema(t);
     await client.simple(`create type ${s}.own as (a int4)`);

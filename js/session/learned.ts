@@ -1,12 +1,13 @@
 // Caches which statements have run on one connection, their columns, which calls have sent a first run, and the types
 // that its core knows. Shared by the connection's sessions.
 //
-// Must not know which session means which statement (statements.ts).
+// Knows ids, columns and calls. Must not know which session means which statement (statements.ts), nor what waits for a
+// first run (execute.ts).
 import type { Shape } from "../server/shapes.ts";
-import type { AnyCall } from "./call.ts";
 import { FIRST_OF_A_DATABASE } from "../values/oid.ts";
 import type { Column, CoreConnection } from "../wasm/boundary.ts";
 import { define, type Definition } from "../wasm/type-definitions.ts";
+import type { AnyCall } from "./call.ts";
 
 /** Number of statements remembered per connection, unless `statementCacheSize` is larger: the core names no more. */
 const MOST_REMEMBERED = 1_000;

@@ -13,14 +13,17 @@ import { startServers } from "../servers/index.mjs";
 import { isRelease } from "../support/release.ts";
 import { until } from "../support/until.mjs";
 
-/** Small sizes, which a test exceeds with a few rows. */
+/**
+ * Small sizes, which a test exceeds with a few rows. `quiet` is over before the feed has connected: the feed must
+ * stay until it has read what waits.
+ */
 export const tightLimits = {
   limits: { maxRows: 1_000, maxBytes: 100_000 },
   listening: { clients: 2, behind: 1_000, keepAlive: 1_000 },
   maxQueryLength: 1_000,
   exporting: { maxRows: 2_000, maxBytes: 1_000_000 },
   importing: { maxBytes: 100_000, maxRows: 500, tellEvery: 20 },
-  feeding: { clients: 2, keep: 20, keepAlive: 1_000, quiet: 400, wake: 1_500 },
+  feeding: { clients: 2, keep: 20, keepAlive: 1_000, quiet: 1, wake: 1_500 },
   requests: { page: 5, maxPage: 10, bodyBytes: 1_000 },
 };
 

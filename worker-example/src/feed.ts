@@ -16,7 +16,7 @@
  */
 import { DurableObject } from "cloudflare:workers";
 import { createClient, PgzError, sql, type Client } from "pgz-edge";
-import { changes, type AnyChange, type Changes, type Update } from "pgz-edge/changes";
+import { changes, type AnyChange, type Changes, type ChangesStats, type Update } from "pgz-edge/changes";
 import type { Context } from "./context.ts";
 import type { FeedEnv } from "./env.ts";
 import { FeedClient } from "./feed-client.ts";
@@ -116,8 +116,7 @@ export class Feed extends DurableObject<FeedEnv> {
     if (this.#reading) return;
     const reading = (this.#reading = new AbortController());
     this.#lastRead = Date.now();
-    const timer = setInterval(() => this.#tend(reading), feeding.quiet / 4);
-    this.#readAll(reading.signal)
+    this.#readAll(reading)
       .catch(async (error: unknown) => {
         if (reading.signal.aborted) return;
         console.error("feed:", error);
@@ -126,16 +125,21 @@ export class Feed extends DurableObject<FeedEnv> {
         for (const client of this.#clients) this.#leave(client);
       })
       .finally(() => {
-        clearInterval(timer);
         this.#reading = undefined;
         if (this.#clients.size) this.#read(); // a client has connected while reading ended
       });
   }
 
-  #tend(reading: AbortController): void {
+  /**
+   * Disconnects dead clients, and leaves the server when no client is left and its log was read. `lagBytes` counts to
+   * the end that the log had when reading began. Without that, a server that is slow to pass over what is not of orders
+   * would be left before it comes to them, at each alarm.
+   */
+  #tend(reading: AbortController, { state, lagBytes }: ChangesStats): void {
     const now = Date.now();
     for (const client of this.#clients) if (!client.isAlive(now)) this.#leave(client);
-    if (!this.#clients.size && now - this.#lastRead > feeding.quiet) reading.abort();
+    const hasReadAll = state === "streaming" && lagBytes === 0;
+    if (!this.#clients.size && hasReadAll && now - this.#lastRead > feeding.quiet) reading.abort();
   }
 
   #leave(client: FeedClient): void {
@@ -157,7 +161,7 @@ export class Feed extends DurableObject<FeedEnv> {
     }
   }
 
-  async #readAll(signal: AbortSignal): Promise<void> {
+  async #readAll(reading: AbortController): Promise<void> {
     await using client = this.#client();
     const feed = changes<Order>(client, {
       slot: this.#slotName,
@@ -166,9 +170,14 @@ export class Feed extends DurableObject<FeedEnv> {
       // The same forms as in the responses of /api/orders.
       int8: "number",
       numeric: "string",
-      signal,
+      signal: reading.signal,
     });
-    for await (const change of feed) await this.#take(change, feed);
+    const timer = setInterval(() => this.#tend(reading, feed.stats()), feeding.quiet / 4);
+    try {
+      for await (const change of feed) await this.#take(change, feed);
+    } finally {
+      clearInterval(timer);
+    }
   }
 
   async #take(change: AnyChange<Order>, feed: Changes<Order>): Promise<void> {

@@ -80,7 +80,7 @@ export const feeding = {
    * disconnected.
    */
   keepAlive: 15_000,
-  /** Milliseconds without a change or a client, after which the object stops reading from PostgreSQL and sleeps. */
+  /** Milliseconds without a change or a client, after which the object sleeps, if it has read the server's log. */
   quiet: 30_000,
   /** Milliseconds until the object reads again. A slot without clients holds back the server's log for this long. */
   wake: 300_000,

@@ -6,13 +6,18 @@
 //   shared:  ──sent──┐············over      alone:  waits for all before it ──────────over──┐
 //                    └──sent──┐········over                                                 └── next
 //
+// A first run may be refused, and is then sent again, behind what has followed it. So a shared call that writes waits
+// until the first runs before it are over.
+//
 // Knows turns, what is on the wire, and when a call that its session could not start may begin again. Must not know
-// SQL, options, or where the connection comes from.
+// options, where the connection comes from, or of SQL more than whether a statement reads.
 import { nextAfter, type Place } from "../session/again.ts";
 import type { Call, Ending, Follower } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
 import type { PgzError } from "../util/errors.ts";
 import { PIECE } from "../util/limits.ts";
+import { textsOf } from "../util/observer.ts";
+import { isRead } from "../util/statement-words.ts";
 
 /** The place of one call or transaction on a connection. It ends once this one and every earlier one have finished. */
 class Turn {
@@ -150,6 +155,12 @@ export abstract class QueuedCall<T> extends Turn implements Ending, Follower {
     return true;
   }
 
+  /** Whether it may run before a call that was made earlier. */
+  get isRead(): boolean {
+    const { subject } = this.call;
+    return subject !== undefined && textsOf(subject).every(isRead);
+  }
+
   /** Called by its queue. */
   enter(queue: TurnQueue, before: Turn | undefined, isShared: boolean): void {
     this.#queue = queue;
@@ -180,17 +191,17 @@ export abstract class QueuedCall<T> extends Turn implements Ending, Follower {
       this.#session = session;
       observation?.begin(session.connection.config);
       if (this.#isShared && !this.#hasSent) call.follower = this;
-      if (session.sessionChanges && subject)
-        for (const text of subject.texts ?? [subject.text]) session.sessionChanges.note(text);
+      if (session.sessionChanges && subject) for (const text of textsOf(subject)) session.sessionChanges.note(text);
       this.body(call, session, this); // as a method, so that a stack names it
     } catch (error) {
       this.failed(error);
     }
   }
 
-  sent(bytes: number): void {
+  sent(bytes: number, isFirstRun = false): void {
     if (!this.#session) return;
     this.#hasSent = true;
+    if (isFirstRun) this.#queue.noteFirstRun(this);
     this.#queue.send(this, bytes, this.#session);
   }
 
@@ -237,6 +248,8 @@ export class TurnQueue {
   #sentBytes = 0;
   /** The turn that is not passed on until another call is over, because `pipelining` calls are on the wire. */
   #held: Turn | undefined;
+  /** The turn of the call that was the last one to send a first run. */
+  #firstRun: Turn | undefined;
   /** The calls whose turn has come. Empty unless one of them is beginning. */
   readonly #next: Pick<QueuedCall<never>, "begin">[] = [];
   #isBeginning = false;
@@ -259,6 +272,7 @@ export class TurnQueue {
   /** Ends the turn. */
   pass(turn: Turn): void {
     if (this.#last === turn) this.#last = undefined;
+    if (this.#firstRun === turn) this.#firstRun = undefined;
     turn.pass();
   }
 
@@ -274,9 +288,14 @@ export class TurnQueue {
     const isShared = queued.use === "shared" && this.#pipelining > 1;
     queued.enter(this, before, isShared);
     if (!before) return queued.begin();
-    const begin = () => this.#begin(queued);
-    if (isShared) before.whenSent(begin);
-    else before.whenPassed(begin);
+    if (isShared) before.whenSent(() => this.#share(queued));
+    else before.whenPassed(() => this.#begin(queued));
+  }
+
+  /** Begins a call that shares the wire, unless it must keep its place behind a first run. */
+  #share(queued: Pick<QueuedCall<never>, "begin" | "isRead">): void {
+    if (this.#firstRun && !queued.isRead) this.#firstRun.whenPassed(() => this.#begin(queued));
+    else this.#begin(queued);
   }
 
   /**
@@ -292,6 +311,11 @@ export class TurnQueue {
     } finally {
       this.#isBeginning = false;
     }
+  }
+
+  /** The call has sent a first run. Noted before `send`, which may begin the next call. */
+  noteFirstRun(turn: Turn): void {
+    this.#firstRun = turn;
   }
 
   /** The call has sent its last message. The next one may go, unless too much is on the wire. */

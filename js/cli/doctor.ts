@@ -6,7 +6,7 @@ import { leave } from "./connect.ts";
 import { asText, change, type Finding } from "./doctor/findings.ts";
 import { latency } from "./doctor/latency.ts";
 import { authentication, protocol, tls } from "./doctor/link.ts";
-import { Patient } from "./doctor/patient.ts";
+import { Patient, whenFree } from "./doctor/patient.ts";
 import { pooler } from "./doctor/pooler.ts";
 import { identify, identity, settings } from "./doctor/server.ts";
 import { EXIT, textOf } from "./failure.ts";
@@ -47,8 +47,7 @@ async function run(task: Task): Promise<number> {
 
 async function examine(patient: Patient): Promise<Finding[]> {
   const { finding: firstRow, place } = await latency(patient);
-  const login = await patient.logIn();
-  if (!login) throw new Error("The server let a first connection in, and no other one.");
+  const login = await whenFree(() => patient.tryLogIn({}));
   const known = { login, host: place?.host ?? "", sslmode: await patient.sslmode() };
   const client = patient.client();
   try {

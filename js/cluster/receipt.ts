@@ -36,9 +36,9 @@ export class Receipt {
   askAfter<T>(body: Body<T>): Body<T> {
     return (call, session, ending) => {
       const next = call.follower;
-      const said = (bytes: number) => {
+      const said = (bytes: number, isFirstRun?: boolean) => {
         this.#ask(session, call.operation);
-        next?.sent(bytes);
+        next?.sent(bytes, isFirstRun);
       };
       call.follower = { sent: said };
       body(call, session, {

@@ -3,6 +3,7 @@
 // Knows the events that belong to the operation in front. Must not know those of the connection itself, the pump or
 // sockets.
 import { ProtocolError, ResponseTooLargeError, UsageError, type PgzError } from "../util/errors.ts";
+import { textsOf } from "../util/observer.ts";
 import { outcomesOf, type EventOf, type ItemOutcome } from "../wasm/boundary.ts";
 import type { Operation } from "./operation.ts";
 import type { RowDelivery } from "./row-delivery.ts";
@@ -63,7 +64,7 @@ export class OperationEvents {
       case "copy":
         return on?.copy ? on.copy(event) : this.#refuseCopy(operation, event);
       case "shapeChanged":
-        on?.shapeChanged?.(event);
+        on?.shapeChanged?.(event, operation.owner?.subject ? textsOf(operation.owner.subject) : []);
         return this.#connection.interrupt(operation, shapeChanged(event));
     }
   }

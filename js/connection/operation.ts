@@ -37,8 +37,8 @@ export interface Handlers {
   columns?(event: EventOf<"columns">): void;
   /** A text value in a first run's rows is not valid for its type. The rows are dropped, and the run continues. */
   unreadable?(event: EventOf<"unreadable">): void;
-  /** The columns are not those that were learned. The operation fails for this reason. */
-  shapeChanged?(event: EventOf<"shapeChanged">): void;
+  /** The columns are not those that were learned. The operation fails for this reason. `texts`: those of its call. */
+  shapeChanged?(event: EventOf<"shapeChanged">, texts: readonly string[]): void;
   /** One command is complete, perhaps one of several. */
   complete?(command: string, rowCount: number | null): void;
   /** The outcomes of items of a batch. */

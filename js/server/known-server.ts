@@ -26,6 +26,11 @@ export interface KnownDatabase {
   isPooler: boolean;
   /** Whether it is a coordinator of Citus, whose tables are on other nodes. */
   isCitus: boolean;
+  /**
+   * The number of the last known change of the schema; 0: none. What was learned before that is not used any more, on
+   * all connections: statements may mean something else now.
+   */
+  epoch: number;
 }
 
 export class KnownServer {
@@ -38,12 +43,10 @@ export class KnownServer {
   lacksResultTypes = false;
   /** Types that it cannot write in binary, though the core could read that. */
   readonly refusedTypes = new BoundedSet<number>(MOST_REFUSED_TYPES);
-  /** The number of the last known change of the schema; 0: none. What was learned before that is not used any more. */
-  epoch = 0;
   /** The sessions without settings of a scope. */
   readonly unscoped = new KnownScope(this);
 
-  constructor(database: KnownDatabase = { isPooler: false, isCitus: false }) {
+  constructor(database: KnownDatabase = newDatabase()) {
     this.database = database;
   }
 
@@ -66,11 +69,6 @@ export class KnownServer {
   /** Notes the process id of a session that has begun. */
   noteProcessId(processId: number): void {
     if (processId > LARGEST_PROCESS_ID) this.database.isPooler = true;
-  }
-
-  /** Notes that statements may mean something else from now on, on all connections to it. */
-  schemaChanged(): void {
-    this.epoch++;
   }
 }
 
@@ -113,6 +111,10 @@ export function knownServer(config: Config): KnownServer {
 function knownDatabase({ host, port, database }: Config): KnownDatabase {
   const key = JSON.stringify([host, port, database]);
   let known = databases.get(key);
-  if (!known) databases.set(key, (known = { isPooler: false, isCitus: false }));
+  if (!known) databases.set(key, (known = newDatabase()));
   return known;
+}
+
+function newDatabase(): KnownDatabase {
+  return { isPooler: false, isCitus: false, epoch: 0 };
 }

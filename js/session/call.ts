@@ -54,8 +54,11 @@ export interface Ending {
 
 /** Lets the next message follow a call on the wire: the next call, or a COMMIT. */
 export interface Follower {
-  /** Called once, when the call has sent everything that it has to send: so many bytes. */
-  sent(bytes: number): void;
+  /**
+   * Called once, when the call has sent everything that it has to send: so many bytes. `isFirstRun`: the server may
+   * refuse it, and then it is sent again, behind what has followed it.
+   */
+  sent(bytes: number, isFirstRun?: boolean): void;
 }
 
 /**
@@ -220,10 +223,10 @@ export class Call<T> {
 
   /**
    * Called when the call has put everything that it has to send on the wire. It sends more only if it must be run
-   * again. Another call may follow it on the wire now.
+   * again. Another call may follow it on the wire now; only one that reads, if this was a first run.
    */
-  sent(bytes: number): void {
-    this.follower?.sent(bytes);
+  sent(bytes: number, isFirstRun = false): void {
+    this.follower?.sent(bytes, isFirstRun);
     this.follower = undefined;
   }
 

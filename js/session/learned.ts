@@ -1,13 +1,10 @@
-// Caches which statements have run on one connection, their columns, which calls have sent a first run, and the types
-// that its core knows. Shared by the connection's sessions.
+// Caches which statements have run on one connection, their columns, and the types that its core knows. Shared by the
+// connection's sessions.
 //
-// Knows ids, columns and calls. Must not know which session means which statement (statements.ts), nor what waits for a
-// first run (execute.ts).
+// Knows ids and columns. Must not know which session means which statement (statements.ts).
 import type { Shape } from "../server/shapes.ts";
-import { FIRST_OF_A_DATABASE } from "../values/oid.ts";
 import type { Column, CoreConnection } from "../wasm/boundary.ts";
 import { define, type Definition } from "../wasm/type-definitions.ts";
-import type { AnyCall } from "./call.ts";
 
 /** Number of statements remembered per connection, unless `statementCacheSize` is larger: the core names no more. */
 const MOST_REMEMBERED = 1_000;
@@ -23,8 +20,6 @@ export class Learned {
   /** By id, the least recently used first, as the core drops names. */
   readonly #remembered = new Map<number, Remembered>();
   readonly #most: number;
-  /** The calls that have sent a first run and are not over: a refused one is sent again, behind what followed it. */
-  readonly firstRuns = new Set<AnyCall>();
   /** The definitions of the database's types that the core has received. */
   readonly #types = new Map<number, Definition>();
 
@@ -62,19 +57,6 @@ export class Learned {
   learnColumns(id: number, columns: readonly Column[]): void {
     const known = this.#remembered.get(id);
     if (known) known.columns = columns;
-  }
-
-  /**
-   * Returns the columns that were requested as text because they had another type when the shape was learned, and have
-   * a type of the database now. The core takes such a text for the value: it cannot see that another form was meant.
-   */
-  changedTexts(id: number, columns: readonly Column[]): readonly Column[] {
-    const shape = this.#remembered.get(id)?.shape;
-    if (!shape) return [];
-    return columns.filter(
-      ({ typeOid }, at) =>
-        shape.resultFormats[at] === 0 && typeOid >= FIRST_OF_A_DATABASE && shape.columns[at]?.typeOid !== typeOid,
-    );
   }
 
   shape(id: number): Shape | undefined {

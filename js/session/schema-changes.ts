@@ -5,14 +5,14 @@
 // result type", 08P01). Outside a transaction the statement is described again, and the caller does not notice. Inside
 // a transaction the error would end the transaction. So nothing that was learned before DDL is used:
 //
-//   outside a transaction, or committed ── the whole isolate learns statements of this server anew
+//   outside a transaction, or committed ── the whole isolate learns statements of this database anew
 //   in a transaction, until its end ────── this connection does, and keeps what it learns for itself, because other
 //                                          sessions do not see the change and a rollback takes it back
 //
 // Schema changes by other sessions are not known. Knows command tags, and the key by which statements are looked up.
 // Must not know how a statement is learned or run.
 import type { Connection } from "../connection/connection.ts";
-import type { KnownServer } from "../server/known-server.ts";
+import type { KnownDatabase } from "../server/known-server.ts";
 import type { Learned } from "./learned.ts";
 
 /**
@@ -24,7 +24,7 @@ const TAKES_NAMES = /^(?:DISCARD|DEALLOCATE)/;
 
 export class SchemaChanges {
   readonly #connection: Pick<Connection, "transactionStatus" | "tell">;
-  readonly #server: Pick<KnownServer, "epoch" | "schemaChanged">;
+  readonly #database: Pick<KnownDatabase, "epoch">;
   readonly #learned: Learned;
   /** Whether something has changed since `key` was last read. */
   #hasChanged = false;
@@ -34,9 +34,9 @@ export class SchemaChanges {
    */
   #uncommitted: string | undefined;
 
-  constructor(connection: Connection, server: Pick<KnownServer, "epoch" | "schemaChanged">, learned: Learned) {
+  constructor(connection: Connection, database: Pick<KnownDatabase, "epoch">, learned: Learned) {
     this.#connection = connection;
-    this.#server = server;
+    this.#database = database;
     this.#learned = learned;
     const hears = (command: string) => this.#hear(command);
     connection.hears = hears;
@@ -49,7 +49,7 @@ export class SchemaChanges {
     if (!isInside && this.#uncommitted !== undefined) this.#publish();
     this.#hasChanged = false;
     if (this.#uncommitted !== undefined) return this.#uncommitted;
-    const { epoch } = this.#server;
+    const { epoch } = this.#database;
     return epoch ? String(epoch) : "";
   }
 
@@ -58,7 +58,7 @@ export class SchemaChanges {
       this.#hasChanged = true;
       // Other sessions see the change from now on, unless a transaction is open. That is known only after the next
       // ReadyForQuery.
-      this.#server.schemaChanged();
+      this.#database.epoch++;
     } else if (command === "COMMIT") {
       if (this.#hasChanged || this.#uncommitted !== undefined) this.#publish();
     } else if (command === "ROLLBACK") {
@@ -73,7 +73,7 @@ export class SchemaChanges {
   #publish(): void {
     this.#hasChanged = false;
     this.#uncommitted = undefined;
-    this.#server.schemaChanged();
+    this.#database.epoch++;
   }
 }
 

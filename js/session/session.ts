@@ -38,7 +38,7 @@ export class Session {
     connection: Connection,
     scope?: ScopeSettings,
     learned = new Learned(connection.config.statementCacheSize),
-    changes = new SchemaChanges(connection, knownServer(connection.config), learned),
+    changes = new SchemaChanges(connection, knownServer(connection.config).database, learned),
     front: readonly string[] = [],
   ) {
     const server = knownServer(connection.config);

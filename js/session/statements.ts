@@ -27,6 +27,7 @@ import {
 } from "../server/shapes.ts";
 import { BoundedSet } from "../util/bounded.ts";
 import { PgzError } from "../util/errors.ts";
+import { FIRST_OF_A_DATABASE } from "../values/oid.ts";
 import { COLUMNS_KNOWN, ROWS_NONE, type Column, type CoreConnection, type Limits } from "../wasm/boundary.ts";
 import type { Definition } from "../wasm/type-definitions.ts";
 import { mayAskAgain } from "./again.ts";
@@ -89,15 +90,13 @@ export class Statements {
   readonly handlers: Handlers = {
     columns: ({ shape, columns }) => {
       if (!shape) return;
-      this.#refuseOtherForm(shape, columns);
+      // First, because the calls that follow on the wire are not told: the core's columns are these from now on.
       this.#learned.learnColumns(shape, columns);
+      this.#refuseOtherForm(shape, columns);
     },
-    shapeChanged: ({ typeOid }) => this.#catalog.forget(typeOid),
-  };
-  /** The same where no row is read. A later run that reads rows must hear of columns that have changed. */
-  readonly #handlersWithoutRows: Handlers = {
-    columns: ({ shape, columns }) => {
-      if (shape && !this.#learned.changedTexts(shape, columns).length) this.#learned.learnColumns(shape, columns);
+    shapeChanged: ({ typeOid }, texts) => {
+      this.#catalog.forget(typeOid);
+      for (const text of texts) this.forgetShape(text);
     },
   };
 
@@ -147,9 +146,12 @@ export class Statements {
     // An earlier operation may have received other columns since.
     const isNext = () => {
       const columns = this.#learned.columns(shape);
-      if (known && columns && known !== columns) rows.columns?.(columns);
+      if (!known || !columns || known === columns) return;
+      this.#refuseOtherForm(shape.id, columns);
+      rows.columns?.(columns);
     };
-    const on = request.form === ROWS_NONE ? this.#handlersWithoutRows : this.handlers;
+    // Where no row is read the core makes no plan, so it would not tell a later run that the columns are others again.
+    const on = request.form === ROWS_NONE ? undefined : this.handlers;
     return this.#block.carried(call.operate(this.#connection, command, { rows, on, isNext }));
   }
 
@@ -202,14 +204,19 @@ export class Statements {
   }
 
   /**
-   * Throws if a text may be in another form than its column's type now has: an array, a composite, a range. The text of
-   * a type of fixed size, such as an enum, is its value; but a parser is found by the type, so it is learned anew.
+   * Throws if a column was requested as text because of the type that it had, and has another one now. The core would
+   * take the text for the value: it cannot see that another form was meant. The text of an enum is its value; but a
+   * parser is found by the type, so the statement is learned anew.
    */
   #refuseOtherForm(id: number, columns: readonly Column[]): void {
-    const changed = this.#learned.changedTexts(id, columns);
-    const other = changed.find(({ typeOid, typeSize }) => typeSize < 0 && !this.#catalog.isText(typeOid));
+    const shape = this.#learned.shape(id);
+    if (!shape) return;
+    const changed = columns.filter(
+      ({ typeOid }, at) => shape.resultFormats[at] === 0 && shape.columns[at]?.typeOid !== typeOid,
+    );
+    const other = changed.find((column) => !isEnum(column) && !this.#catalog.isText(column.typeOid));
+    if (other || (changed.length && this.#catalog.hasNames)) this.forgetShape(shape.sql);
     if (other) throw shapeChanged(other);
-    if (changed.length && this.#catalog.hasNames) this.forgetShape(this.#learned.shape(id)!.sql);
   }
 
   // -- first runs -----------------------------------------------------------------------------------------------------
@@ -225,19 +232,6 @@ export class Statements {
     if (form === ROWS_NONE) return firstRunOf(this.#scope, text, values, undefined, version);
     const columns = { known: this.#catalog.readable(), anySize: policy?.parsers !== undefined };
     return firstRunOf(this.#scope, text, values, columns, version);
-  }
-
-  /** The calls of this connection whose first run may be refused, and then be sent again. */
-  get firstRuns(): ReadonlySet<AnyCall> {
-    return this.#learned.firstRuns;
-  }
-
-  /** Notes that the call has sent a first run. */
-  noteFirstRun(call: AnyCall): void {
-    const { firstRuns } = this.#learned;
-    if (firstRuns.has(call)) return;
-    firstRuns.add(call);
-    call.whenOver(() => firstRuns.delete(call));
   }
 
   /** Notes that a first run's check has failed. */
@@ -271,9 +265,8 @@ export class Statements {
    * must be asked first.
    */
   learnedNow(text: string, learned: LearnedShape, id: number): Shape | undefined {
-    // The text of a type of fixed size, such as an enum, is its value.
-    const variable = learned.columns.filter(({ typeSize }) => typeSize < 0);
-    const isUnknown = this.#catalog.question(variable) !== undefined || this.#catalog.gone(variable).length > 0;
+    const others = learned.columns.filter((column) => !isEnum(column));
+    const isUnknown = this.#catalog.question(others) !== undefined || this.#catalog.gone(others).length > 0;
     if (isUnknown) return void this.#unlearned.add(text);
     return this.#put(text, learned, id);
   }
@@ -431,7 +424,7 @@ export class Statements {
 
   /**
    * Returns the shape with the definitions of its columns' types, and with binary formats wherever the core can then
-   * read them.
+   * read them. Not for an enum: where the same statement returns another one, its text can be read, too.
    */
   #withDefinitions(shape: LearnedShape): LearnedShape {
     const { columns } = shape;
@@ -439,7 +432,7 @@ export class Statements {
     if (!types.length) return shape;
     const resultFormats = this.#connection.core.call((handle) => {
       this.define(handle, types);
-      return columns.map(({ typeOid }) => handle.result_format(typeOid));
+      return columns.map((column) => (isEnum(column) ? 0 : handle.result_format(column.typeOid)));
     });
     return { ...shape, resultFormats, types };
   }
@@ -459,4 +452,9 @@ export class Statements {
       return undefined;
     }
   }
+}
+
+/** Whether the column is of a type of the database whose text is its value: of fixed size, as all enums are. */
+function isEnum({ typeOid, typeSize }: Column): boolean {
+  return typeOid >= FIRST_OF_A_DATABASE && typeSize >= 0;
 }

@@ -144,7 +144,6 @@ class Batch<Row> {
     const run = new BatchRun<Row>(encoded, this.#plan, statements.handlers, catalog);
     this.#hasRun = true;
     const { error } = await this.#send(encoded, run);
-    if (error?.code === "SHAPE_CHANGED") for (const { sql } of encoded.statements) statements.forgetShape(sql);
     const refused = [...encoded.numbers.keys()].filter(
       (at) => refusesBinary(run.failure(at)) && statements.refuseBinary(encoded.statements[encoded.numbers[at]!]!),
     );

@@ -1,8 +1,7 @@
 // One statement on its session: carries out the decisions of its state until the result is over or the call fails.
 //
-// A known statement makes no promise: it is sent before `begin` returns (unless it writes, and waits for first runs),
-// and the end of its operation calls back. Knows how each step of execution-state.ts is done, and which calls wait for
-// first runs. Must not know why a step was decided, or what happens to the rows.
+// A known statement makes no promise: it is sent before `begin` returns, and the end of its operation calls back. Knows
+// how each step of execution-state.ts is done. Must not know why a step was decided, or what happens to the rows.
 import type { Operation, RowSink } from "../connection/operation.ts";
 import type { AnyCall, Ending } from "../session/call.ts";
 import { learnNames } from "../session/catalog-questions.ts";
@@ -57,19 +56,7 @@ export class Execution {
   /** Any error thrown on the way fails the call. */
   begin(): void {
     try {
-      const { firstRuns } = this.#session.statements;
-      // A first run that is refused is sent again, and what followed it has run by then. So reads follow it only.
-      if (firstRuns.size && !isRead(this.#statement.query.text)) return void this.#beginAfter([...firstRuns]);
       this.#carryOut(this.#state.begin());
-    } catch (error) {
-      this.#ending.failed(error);
-    }
-  }
-
-  async #beginAfter(calls: readonly AnyCall[]): Promise<void> {
-    for (const call of calls) if (call !== this.#call) await new Promise<void>((resolve) => call.whenOver(resolve));
-    try {
-      this.#carryOut(this.#call.finished ? leave() : this.#state.begin());
     } catch (error) {
       this.#ending.failed(error);
     }
@@ -150,7 +137,8 @@ export class Execution {
     const { form, newSink } = this.#statement;
     const call = this.#call;
     const run = new FirstExecution(call, this.#session, first, form, newSink());
-    if (!transaction.isBeginning && isRead(first.text)) call.sent(first.text.length + first.parameters.length);
+    // Nothing follows the first run of a statement that writes: if it is refused, it is sent again.
+    if (!transaction.isBeginning && isRead(first.text)) call.sent(first.text.length + first.parameters.length, true);
     await run.over();
     return () => this.#state.ranFirst(run);
   }

@@ -193,7 +193,6 @@ export class ExecutionState {
     const { statements } = this.#session;
     const { shape, wasKnown, hadRun } = this.#sent!;
     const { wasHitByOtherCancel } = operation;
-    if (error.code === "SHAPE_CHANGED") statements.forgetShape(shape.sql);
     const asText = refusesBinary(error) && statements.refuseBinary(shape);
     if (this.#call.finished) return LEAVE;
     if (wasHitByOtherCancel || asText) {

@@ -36,7 +36,6 @@ export class FirstExecution {
     this.#run = run;
     this.#types = session.catalog.definitions(run.known.map((typeOid) => ({ typeOid })));
     this.#operation = session.transaction.carried(this.#operate(call, request, sink));
-    session.statements.noteFirstRun(call);
   }
 
   /** What the server has described, even if the statement then did not run. */

@@ -379,6 +379,11 @@ export interface CallSubject {
   readonly isRewritten?: boolean | undefined;
 }
 
+/** Returns the SQL of each statement. */
+export function textsOf({ text, texts }: CallSubject): readonly string[] {
+  return texts ?? [text];
+}
+
 /** One call, as its observer sees it. */
 export class Observation {
   readonly id = newEventId();

@@ -13,7 +13,7 @@ import { firstWord, firstWords, readings, SqlReader, type Kind } from "./sql-rea
 const PLAIN = new Set(["select", "insert", "update", "delete", "merge", "with", "values", "table"]);
 /** Commands whose effects are undone with their transaction. The empty one is a statement of comments alone. */
 const UNDONE = new Set(["select", "insert", "update", "delete", "merge", ""]);
-/** The beginnings of statements that may write nothing, and words with which they do. */
+/** First words of statements that may be reads. With one of `WRITES` in them they are not. */
 const READS = new Set(["select", "values", "table", "with"]);
 const WRITES = new Set(["insert", "update", "delete", "merge", "into"]);
 /** They may run COMMIT. */

@@ -44,7 +44,8 @@ export class TurnQueueWorld {
     let ending!: Ending;
     const call = {
       finished: false,
-      follower: undefined as { sent(bytes: number): void } | undefined,
+      follower: undefined as { sent(bytes: number, isFirstRun?: boolean): void } | undefined,
+      subject: undefined as { text: string } | undefined,
       operation: undefined as { cleanup?: Promise<unknown> } | undefined,
       fail: (error: Error) => void this.log.push(`${name} fails: ${error.message}`),
       ...more,
@@ -68,10 +69,10 @@ export class TurnQueueWorld {
     return {
       call,
       /** The call has sent its last message. */
-      says: (bytes = 1) => {
+      says: (bytes = 1, isFirstRun = false) => {
         const { follower } = call;
         call.follower = undefined;
-        follower?.sent(bytes);
+        follower?.sent(bytes, isFirstRun);
       },
       over: () => ending.over(),
       fails: (text: string) => ending.failed(new Error(text)),

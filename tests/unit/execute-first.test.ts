@@ -66,14 +66,17 @@ const SAD = Buffer.from("sad");
 
 // -- pipelining ------------------------------------------------------------------------------------------------------
 
-test("first runs are pipelined, and each reports the length of its text and values", async () => {
+test("first runs are pipelined, and each reports what it is, and the length of its text and values", async () => {
   const said = vi.spyOn(Call.prototype, "sent");
   try {
     const calls = [client.query(sql`select ${"abc"}`), client.query("select n")];
     const session = await firstRun();
     await firstRun(session);
     // The values take a count of formats, a count of values, and the length of each.
-    expect(said.mock.calls).toEqual([["select $1".length + 2 + 2 + 4 + 3], ["select n".length + 2 + 2]]);
+    expect(said.mock.calls).toEqual([
+      ["select $1".length + 2 + 2 + 4 + 3, true],
+      ["select n".length + 2 + 2, true],
+    ]);
     session.send(firstBegun([int4], [25]), textRows("1"), ended(1), firstExecuted("2"));
     expect((await Promise.all(calls)).map((result) => result.rows)).toEqual([[{ n: 1 }], [{ n: 2 }]]);
   } finally {

@@ -4,7 +4,7 @@
 import { expect, test } from "vitest";
 import type { Reached } from "../../js/connection/operation.ts";
 import { connectionLost } from "../../js/sockets/contract.ts";
-import { fromFailure, PostgresError } from "../../js/util/errors.ts";
+import { PostgresError } from "../../js/util/errors.ts";
 import { limitsOf } from "../../js/wasm/boundary.ts";
 import {
   BOUND,
@@ -108,17 +108,6 @@ test("a complete result ends the statement, and one that a limit cut off does so
   expect(state.executed(cut)).toEqual({ do: "end", operation: cut });
   call.finished = true;
   expect(state.executed(whole)).toEqual({ do: "leave" });
-});
-
-test("changed columns are dropped from the cache, even if the call is over", () => {
-  const { state, call, log } = executing();
-  call.finished = true;
-  const changed = fromFailure({ code: "SHAPE_CHANGED", message: "no" });
-  expect(state.executed(over(changed, BOUND))).toEqual({ do: "leave" });
-  expect(log).toEqual([["forgetShape", "select n"]]);
-  const other = executing();
-  other.state.executed(over(error("22012"), BOUND));
-  expect(other.log).toEqual([]);
 });
 
 test("a missing binary form is remembered even if the call is over, without another run", () => {

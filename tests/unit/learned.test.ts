@@ -57,23 +57,13 @@ test("what runs again is dropped last, and as many are remembered as the core ma
   expect([1, 2, 1_001].map((id) => large.hasRun(shape(id)))).toEqual([true, true, true]);
 });
 
-test("columns that were requested as text, and have another type of the database by now, are found", () => {
+test("a statement has a shape, and a check has none", () => {
   const told = new Learned();
-  const column = (typeOid: number) => ({ name: "n", typeOid }) as Column;
-  const known = {
-    id: 7,
-    columns: [column(23), column(20_001)],
-    resultFormats: Uint8Array.of(1, 0),
-  } as unknown as Shape;
+  const known = { id: 7, columns } as unknown as Shape;
   told.remember({ id: 7 });
-  expect(told.changedTexts(7, [column(23), column(20_002)])).toEqual([]);
+  expect(told.shape(7)).toBeUndefined();
   told.remember(known);
-  expect(told.shape(7)).toBe(known);
-  expect(told.changedTexts(7, known.columns)).toEqual([]);
-  // The binary form says itself what it is, and the text of a built-in type is read as such.
-  expect(told.changedTexts(7, [column(20_002), column(25)])).toEqual([]);
-  expect(told.changedTexts(7, [column(23), column(20_002)])).toEqual([column(20_002)]);
-  expect(told.changedTexts(8, [column(20_002)])).toEqual([]);
+  expect([told.shape(7), told.shape(8)]).toEqual([known, undefined]);
 });
 
 test("a core is told of types once, and not at all if there are none", () => {

@@ -23,7 +23,7 @@ function connect(to = server) {
     tell: (command: (handle: CoreConnection) => void) => command(handle),
   };
   const told = new Learned();
-  const changes = new SchemaChanges(connection as unknown as Connection, to, told);
+  const changes = new SchemaChanges(connection as unknown as Connection, to.database, told);
   /** Runs these commands in one flight. `status` is the transaction status afterwards. */
   const run = (commands: string | readonly string[], status = connection.transactionStatus) => {
     for (const command of [commands].flat()) connection.hears!(command);

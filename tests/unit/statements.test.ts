@@ -244,7 +244,8 @@ test("types of the database are looked up, told to the core, and read in binary 
   expect(last().commands[0]![0]).toBe("simple_query");
   last().tellTypes(mood, [MOOD + 1, "d", "own", [17], [], ","]);
   const shape = (await learning)!;
-  expect([...shape.resultFormats]).toEqual([1, 0, 1]);
+  // An enum is read as text, because the same text may return another enum.
+  expect([...shape.resultFormats]).toEqual([0, 0, 1]);
   expect(shape.types.map(({ oid }) => oid)).toEqual([MOOD, MOOD + 1]);
   expect(session.log).toEqual([
     ["define_types", Uint32Array.of(MOOD, 0, 25, 0, MOOD + 1, 0, 17, 0), new Uint32Array(), ""],
@@ -265,9 +266,39 @@ test("a statement whose types were dropped is no longer cached", async () => {
   await tellTypes([MOOD], mood);
   const shape = await learning;
   expect(session.statements.known("select m")).toBe(shape);
-  session.statements.handlers.shapeChanged!({ typeOid: MOOD } as never);
+  session.statements.handlers.shapeChanged!({ typeOid: MOOD } as never, []);
   expect(session.statements.known("select m")).toBeUndefined();
   expect(session.catalog.question([{ typeOid: MOOD }])).toBeDefined();
+});
+
+test("changed columns drop the description of each statement of the call, at once", async () => {
+  await learned("select n");
+  await learned("select m");
+  await learned("select o");
+  session.statements.handlers.shapeChanged!({ typeOid: MOOD } as never, ["select n", "select o"]);
+  expect(["select n", "select m", "select o"].map((text) => session.statements.known(text) !== undefined)).toEqual([
+    false,
+    true,
+    false,
+  ]);
+});
+
+test.each([
+  ["binary, so it says itself what it is", [1], columnOf(20), "read"],
+  ["the text of an enum", [0], { ...columnOf(20_002), typeSize: 4 }, "read"],
+  ["the text of an array", [0], { ...columnOf(20_002), typeSize: -1 }, "refused"],
+  ["the text of a built-in type, which depends on settings", [0], columnOf(701), "refused"],
+] as const)("a column of another type than was described is %s: %s", async (_, resultFormats, column, outcome) => {
+  const learning = learn("select n");
+  last().answer({ ...shapeOf([25]), resultFormats });
+  const shape = (await learning)!;
+  session.told.remember(shape);
+  const told = () => session.statements.handlers.columns!({ shape: shape.id, columns: [column] } as never);
+  if (outcome === "read") told();
+  else expect(told).toThrow(expect.objectContaining({ code: "SHAPE_CHANGED" }));
+  expect(session.statements.known("select n")).toBe(outcome === "read" ? shape : undefined);
+  // What the core has told it tells no second time.
+  expect(session.told.columns(shape)).toEqual([column]);
 });
 
 test("a statement with a type that is gone is described once more, under the same name", async () => {

@@ -71,6 +71,30 @@ test.each(["alone", "loop", "stream"] as const)(
   },
 );
 
+test("behind a first run reads share the wire, and the first write waits until that run is over", async () => {
+  const world = new TurnQueueWorld(9);
+  const write = { call: { subject: { text: "insert" } } };
+  const batch = { call: { subject: { text: "a batch", texts: ["select", "delete"] } } };
+  const select = { call: { subject: { text: "select" } } };
+  const [known, first, read] = ["known", "first", "read"].map((name) => world.call(name, select));
+  const [insert, last] = [world.call("insert", write), world.call("last", select)];
+  const items = world.call("items", batch);
+  known!.says();
+  first!.says(1, true);
+  read!.says();
+  expect(await world.told()).toBe("known begins, first begins, read begins");
+  // The turn of a call is over only when those before it are: what a cancel of one of them hits runs again.
+  first!.over();
+  expect(await world.told()).toBe("");
+  known!.over();
+  expect(await world.told()).toBe("insert begins, first is free, known is free");
+  insert.says();
+  last.says();
+  expect(await world.told()).toBe("last begins, items begins");
+  for (const call of [read!, insert, last, items]) call.over();
+  expect(await world.told()).toBe("insert is free, items is free, last is free, read is free");
+});
+
 test("without pipelining each call waits for the end of the previous one", async () => {
   const world = new TurnQueueWorld(1);
   const a = world.call("a");

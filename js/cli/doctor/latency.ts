@@ -1,12 +1,12 @@
 // Measures round trips and milliseconds until the first row: on the first connection, on the next connection, and on an
 // open connection.
 import { performance } from "node:perf_hooks";
-import { PostgresError, type Client, type ConnectEvent } from "../../index.ts";
+import type { Client, ConnectEvent } from "../../index.ts";
 import { leave } from "../connect.ts";
 import { milliseconds } from "../ping.ts";
 import { change, good, note, type Finding } from "./findings.ts";
 import { isHere } from "./link.ts";
-import type { Patient } from "./patient.ts";
+import { whenFree, type Patient } from "./patient.ts";
 
 interface FirstRow {
   readonly flights: number;
@@ -27,30 +27,13 @@ export async function latency(patient: Patient): Promise<{ finding: Finding; pla
   try {
     const cold = await timed(first);
     await leave(first); // a role may be allowed only one connection
-    const again = await timedWhenFree(next);
+    const again = await whenFree(() => timed(next));
     const runs: FirstRow[] = [];
     for (let n = 0; n < 7; n++) runs.push(await timed(next));
     const warm = runs.sort((a, b) => a.ms - b.ms)[3]!;
     return { finding: findingOf(cold, again, warm, place?.host ?? ""), place };
   } finally {
     await Promise.all([leave(first), leave(next)]);
-  }
-}
-
-/** Milliseconds for the server to end the session before, and between two attempts. A busy server takes seconds. */
-const LONGEST_END = 15_000;
-const PAUSE = 50;
-const TOO_MANY_CONNECTIONS = "53300";
-
-/** Times the first attempt that finds a free connection: a session still counts while the server ends it. */
-async function timedWhenFree(client: Client): Promise<FirstRow> {
-  for (let left = LONGEST_END / PAUSE; ; left--) {
-    try {
-      return await timed(client);
-    } catch (error) {
-      if (!(error instanceof PostgresError && error.code === TOO_MANY_CONNECTIONS) || left <= 0) throw error;
-      await new Promise((resolve) => setTimeout(resolve, PAUSE));
-    }
   }
 }
 

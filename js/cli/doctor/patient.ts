@@ -2,7 +2,8 @@
 //
 // Knows deadlines: each question has its own, so that no server can hold up the doctor. Must not know what the answers
 // mean.
-import { logIn, type Client, type Handover, type LogInOptions, type Options, type PgzError } from "../../index.ts";
+import { performance } from "node:perf_hooks";
+import { logIn, PgzError, type Client, type Handover, type LogInOptions, type Options } from "../../index.ts";
 import { DATA_ROW, HEADER, QUERY, READY_FOR_QUERY, TERMINATE } from "../../wasm/messages.ts";
 import type { Task } from "../command.ts";
 import { clientOf, connectionOf } from "../connect.ts";
@@ -82,6 +83,29 @@ export class Patient {
     this.#task.signal.throwIfAborted();
     const { rows } = await client.query<Row>(text, { signal: this.#task.signal }).catch(() => ({ rows: [] }));
     return rows[0];
+  }
+}
+
+/** Milliseconds in which a free connection is looked for, and between two attempts. A busy server takes seconds. */
+const LONGEST_SEARCH = 15_000;
+const PAUSE = 50;
+const TOO_MANY_CONNECTIONS = "53300";
+
+/**
+ * Connects as soon as the server has ended the session before, which counts until then: a role may be allowed only one.
+ *
+ * @throws the error with which `connecting` rejects, or that it resolves with
+ */
+export async function whenFree<T>(connecting: () => Promise<T | PgzError>): Promise<T> {
+  const end = performance.now() + LONGEST_SEARCH;
+  for (;;) {
+    const found = await connecting().catch((error: unknown) => {
+      if (error instanceof PgzError) return error;
+      throw error;
+    });
+    if (!(found instanceof PgzError)) return found;
+    if (found.code !== TOO_MANY_CONNECTIONS || performance.now() > end) throw found;
+    await new Promise((resolve) => setTimeout(resolve, PAUSE));
   }
 }
 

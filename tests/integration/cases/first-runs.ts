@@ -2,7 +2,7 @@
 // runs. Before PostgreSQL 16 those whose rows are read are described first, which takes one flight more.
 import type { Client, PgzError, StreamOptions } from "../../../js/index.ts";
 import type { Cases, Context } from "../context.ts";
-import { abortedAt, codeOf, namesOf, newMark, newSchema, text, unseen } from "./helpers.ts";
+import { abortedAt, asleep, codeOf, namesOf, newMark, newSchema, terminateRunning, text, unseen } from "./helpers.ts";
 
 /** Returns how many flights `work` took. */
 async function flights(client: Client, work: () => Promise<unknown>): Promise<number> {
@@ -524,6 +524,76 @@ export const firstRuns: Cases = {
         t.assert.equal((await client.query(read)).rows.length, 2 * run);
       }
     await client.simple(`set search_path = public; drop schema ${other} cascade`);
+  },
+
+  async "writes that wait for a first run are sent on another connection if theirs is lost, in order"(t) {
+    const [client, s] = await newSchema(t);
+    await client.exec(`create table ${s}.kept (at int4 generated always as identity, n int4)`);
+    const insert = `insert into ${s}.kept (n) values ($1)`;
+    await client.exec(insert, [0]);
+    const mark = newMark();
+    const [read, ...writes] = [
+      // No row is read, so that it runs first on all versions.
+      client.exec(`select pg_sleep(60) /* ${mark} */`).catch((error: PgzError) => error.code),
+      client.exec(insert, [1]),
+      client.exec(insert, [2]),
+    ];
+    await asleep(t, mark);
+    await terminateRunning(t, mark);
+    t.assert.equal(await read, "57P01");
+    await Promise.all(writes);
+    await t.assert.rows(client.query(`select n from ${s}.kept order by at`), [{ n: 0 }, { n: 1 }, { n: 2 }]);
+  },
+
+  async "one text that means two tables in turn is read with the columns of the one that it means"(t) {
+    const [client, s] = await newSchema(t, { prepare: "unnamed" });
+    const other = `${s}_2`;
+    await client.simple(`create schema ${other}; create table ${s}.kept (x int4, y text);
+      create table ${other}.kept (z text, w bool); insert into ${s}.kept values (7, 'seven');
+      insert into ${other}.kept values ('why', true)`);
+    const query = "select * from kept";
+    const at = (schema: string) => client.exec(`set search_path = ${schema}`);
+    for (let run = 0; run < 3; run++) {
+      await at(s);
+      await t.assert.rows(client.query(query), [{ x: 7, y: "seven" }]);
+      await at(other);
+      if (run === 1) await t.assert.rows(client.query(query), [{ z: "why", w: true }]);
+      else t.assert.equal((await client.exec(query)).rowCount, 1);
+    }
+    await at(s);
+    await t.assert.rows(client.query(query), [{ x: 7, y: "seven" }]);
+    await client.simple(`set search_path = public; drop schema ${other} cascade`);
+  },
+
+  async "of reads made together none returns a text whose type has become another one"(t) {
+    const [client, s] = await newSchema(t, { prepare: "unnamed" });
+    await client.simple(`create type ${s}.mood as enum ('sad'); create type ${s}.pair as (a int4, b text);
+      create table ${s}.kept (v ${s}.mood); insert into ${s}.kept values ('sad')`);
+    const query = `select v from ${s}.kept`;
+    for (let run = 0; run < 2; run++) await t.assert.rows(client.query(query), [{ v: "sad" }]);
+    const alter = `alter table ${s}.kept alter v type ${s}.pair using row(1, 'x')::${s}.pair`;
+    await unseen(client, alter);
+    const read = () => client.query(query).catch((error: PgzError) => error.code);
+    const outcomes = await Promise.all([read(), read(), read()]);
+    for (const outcome of outcomes)
+      if (typeof outcome === "string") t.assert.equal(outcome, "SHAPE_CHANGED");
+      else t.assert.deepEqual(outcome.rows, [{ v: { a: 1, b: "x" } }]);
+    await t.assert.rows(client.query(query), [{ v: { a: 1, b: "x" } }]);
+  },
+
+  async "an enum that was learned in a transaction is read where the text means another enum"(t) {
+    const [client, s] = await newSchema(t, { prepare: "unnamed" });
+    const other = `${s}_2`;
+    await client.simple(`create schema ${other}`);
+    for (const each of [s, other])
+      await client.simple(`create type ${each}.mood as enum ('sad'); create table ${each}.kept (m ${each}.mood)`);
+    for (let run = 0; run < 2; run++)
+      for (const each of [s, other])
+        await client.transaction(async (tx) => {
+          await tx.exec(`set local search_path = ${each}`);
+          await t.assert.rows(tx.query("insert into kept values ('sad') returning m"), [{ m: "sad" }]);
+        });
+    await client.simple(`drop schema ${other} cascade`);
   },
 
   async "a batch in a transaction names the item that cannot be described, whatever types the others have"(t) {

@@ -1,6 +1,6 @@
 // What several cases need: a schema, what a result says, reading a stream, and looking at the server from another
 // session.
-import type { Client, PgzError } from "../../../js/index.ts";
+import type { Client, Options, PgzError } from "../../../js/index.ts";
 import type { Context } from "../context.ts";
 import { pause, until } from "../../support/until.mjs";
 
@@ -8,9 +8,9 @@ import { pause, until } from "../../support/until.mjs";
 export const unique = (prefix: string) => `${prefix}_${Math.random().toString(36).slice(2)}`;
 
 /** Creates a schema, which is dropped after the case. Returns a client and the schema's name. */
-export async function newSchema(t: Context): Promise<[client: Client, schema: string]> {
+export async function newSchema(t: Context, options: Options = {}): Promise<[client: Client, schema: string]> {
   const schema = unique("case");
-  const client = await t.client();
+  const client = await t.client(options);
   await client.exec(`create schema ${schema}`);
   t.after(() => client.exec(`drop schema ${schema} cascade`));
   return [client, schema];

@@ -263,9 +263,9 @@ export abstract class Queries extends CallRunner {
    * The rows in batches of `size`, from 1 to 2,147,483,647. Each batch is requested when the previous one has been
    * consumed, so client and server hold one batch.
    *
-   * Outside a transaction the cursor has its own, which is committed at the end. Leaving the loop early, or an error,
-   * closes the portal and rolls that transaction back. A statement that cannot run in a transaction (`VACUUM`) cannot
-   * have a cursor.
+   * Outside a transaction the cursor has its own. It is committed at the end, and also if the loop is left early,
+   * however it is left: what the statement has written by then stays. An error of the server, a limit and an abort roll
+   * it back. A statement that cannot run in a transaction (`VACUUM`) cannot have a cursor.
    *
    * The cursor starts with the first `next()`. Until its end, other calls of this client reject with `STREAM_OPEN`.
    * Limits, `timeout` and `signal` apply to the whole cursor.

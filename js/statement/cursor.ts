@@ -2,7 +2,9 @@
 // consumer wants no more.
 //
 // Every flight ends with Sync, and outside a transaction a portal does not survive Sync. So a cursor that finds no
-// transaction begins its own: BEGIN in the first flight, COMMIT at the end, ROLLBACK when the cursor is left or fails.
+// transaction begins its own: BEGIN in the first flight, COMMIT when all rows have come or the loop is left, ROLLBACK
+// when the call fails. (A loop that is left does not say whether by `break` or by an error, and without a cursor the
+// statement would be a transaction of its own: so what it wrote stays.)
 // Knows its call, the operations and their order. Must not know how batches reach the user, or what a row looks like.
 import type { Operation } from "../connection/operation.ts";
 import type { Collector } from "../rows/collect.ts";
@@ -89,12 +91,14 @@ export class Cursor<Row> {
   }
 
   /**
-   * Closes the portal, or rolls back the cursor's own transaction with it, because no more rows are wanted. Resolves
-   * when that is done, or at once if the call has failed: then `closed` tells when. A silent server delays neither the
-   * error nor the end of a loop beyond the call's deadline. Never rejects, and may be called again.
+   * Closes the portal, or commits the cursor's own transaction, which closes it too: no more rows are wanted. Resolves
+   * when that is done, or at once if the call had failed before: then `closed` tells when. May be called again.
+   *
+   * @throws the error of that COMMIT. A silent server delays the end of a loop no longer than the call's deadline.
    */
   close(): Promise<void> {
-    return Promise.race([this.#end(), this.#failed]).catch(() => {});
+    const ended = Promise.race([this.#end(), this.#failed]);
+    return this.#call.finished ? ended.catch(() => {}) : ended;
   }
 
   async #fetch(): Promise<Row[]> {
@@ -118,7 +122,9 @@ export class Cursor<Row> {
   }
 
   async #commitOwn(): Promise<void> {
-    const commit = (this.#commit = this.#session.connection.operate(simpleQuery("COMMIT")));
+    const { connection } = this.#session;
+    const commit = (this.#commit = connection.operate(simpleQuery("COMMIT")));
+    this.#call.whenOver(() => connection.abandon(commit));
     await commit.done;
     if (commit.error) throw commit.error;
   }
@@ -139,19 +145,24 @@ export class Cursor<Row> {
   }
 
   async #close(): Promise<void> {
-    const { connection, transaction } = this.#session;
+    const { transaction } = this.#session;
     const { operation } = this.#call;
     await operation?.done.catch(() => {});
     await operation?.cleanup;
-    const commit = this.#commit;
-    if (commit) connection.abandon(commit);
-    await commit?.cleanup;
+    await this.#commit?.cleanup;
     await this.#working;
-    if (this.#isOwn) await transaction.rollBack();
+    if (this.#isOwn) await this.#endOwn();
     else if (operation?.suspended && transaction.status === "T") await this.#closePortal();
     this.#stopListening();
     this.#call.succeed(this);
     this.#release();
+  }
+
+  async #endOwn(): Promise<void> {
+    const { transaction } = this.#session;
+    const isLeft = !this.#commit && !this.#call.finished && transaction.status === "T";
+    if (isLeft) await this.#commitOwn().catch((error: unknown) => this.#call.fail(error));
+    await transaction.rollBack();
   }
 
   async #closePortal(): Promise<void> {

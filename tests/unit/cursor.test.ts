@@ -67,7 +67,7 @@ async function goesOn(session: Session): Promise<void> {
   expect((await call).rows).toEqual([{ n: 7 }]);
 }
 
-test("a cursor that is left reports the rows of all batches, rolls back, and waits until that is done", async () => {
+test("a cursor that is left reports the rows of all batches, commits, and waits until that is done", async () => {
   const ends: unknown[] = [];
   const { session, batches } = await begin({ observer: { onQueryEnd: (event: object) => void ends.push(event) } });
   const second = batches.next();
@@ -75,12 +75,30 @@ test("a cursor that is left reports the rows of all batches, rolls back, and wai
   session.send(rows(2, 4), suspended());
   expect((await second).value).toEqual([{ n: 2 }, { n: 3 }]);
   const leaving = batches.return();
-  expect(await queryText(session)).toBe("ROLLBACK");
+  expect(await queryText(session)).toBe("COMMIT");
   expect(await isPending(leaving)).toBe(true);
-  session.send(completeAndReady("ROLLBACK"));
+  session.send(completeAndReady("COMMIT"));
   await leaving;
   expect(ends).toMatchObject([{ rows: 4, error: undefined }]);
   await goesOn(session);
+});
+
+test("a COMMIT that is refused when the loop is left is the error of leaving", async () => {
+  const { session, batches } = await begin();
+  const leaving = batches.return().catch((error: unknown) => error);
+  expect(await queryText(session)).toBe("COMMIT");
+  session.send(errorAndReady("23505"));
+  expect(await leaving).toMatchObject({ code: "23505", committed: true, retryable: false });
+  await goesOn(session);
+});
+
+test("a silent server holds up a loop that is left no longer than the deadline", async () => {
+  using clock = fakeTimers();
+  const { batches, session } = await begin({ timeout: 100 });
+  const leaving = batches.return().catch((error: unknown) => error);
+  expect(await queryText(session)).toBe("COMMIT");
+  await clock.pass(100);
+  expect(await leaving).toMatchObject({ code: "QUERY_TIMEOUT", committed: true, retryable: false });
 });
 
 // -- failures --------------------------------------------------------------------------------------------------------

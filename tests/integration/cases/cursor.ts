@@ -90,15 +90,16 @@ export const cursor: Cases = {
     await t.assert.code(client.cursor(numbers(3), 1).next(), "25P02");
     await client.exec("rollback");
   },
-  async "a cursor commits its statement's changes, and only at its end"(t) {
+  async "a cursor commits its statement's changes at its end, or when its loop is left"(t) {
     const client = await t.client();
     await client.exec("create temp table changed (n int4 unique deferrable initially deferred)");
     const insert = (to: number) => client.cursor(`insert into changed select generate_series(1, ${to}) returning n`, 2);
-    for await (const batch of insert(5)) {
+    for await (const batch of insert(2)) {
       t.assert.equal(batch.length, 2);
       break;
     }
-    await t.assert.rows(client.query("table changed"), []);
+    t.assert.equal((await client.query("table changed")).rowCount, 2);
+    await client.exec("delete from changed");
     let rows = 0;
     for await (const batch of insert(5)) rows += batch.length;
     t.assert.equal(rows, 5);
@@ -107,6 +108,12 @@ export const cursor: Cases = {
     await t.assert.code(
       (async () => {
         for await (const batch of insert(3)) void batch;
+      })(),
+      "23505",
+    );
+    await t.assert.code(
+      (async () => {
+        for await (const batch of insert(3)) if (batch.length) break;
       })(),
       "23505",
     );

@@ -191,8 +191,7 @@ export class Feed {
   }
 
   stats(): ChangesStats {
-    const isOver = this.#over.signal.aborted;
-    const end = isOver ? this.#flushed : this.#end;
+    const end = this.#over.signal.aborted ? this.#log.end : this.#end;
     const behind = end - this.#flushed;
     const state = this.#state;
     return {
@@ -271,6 +270,7 @@ export class Feed {
     if (this.#over.signal.aborted) return;
     clearInterval(this.#timer);
     this.#unhear();
+    this.#noteEnd();
     this.#over.abort(reason);
     this.#leaving = this.#leave();
   }
@@ -556,6 +556,15 @@ export class Feed {
   get #end(): bigint {
     const end = this.#core.call((handle) => handle.end());
     return end > this.#log.end ? end : this.#log.end;
+  }
+
+  /** Keeps the end for `stats`, because the core is freed. */
+  #noteEnd(): void {
+    try {
+      this.#log.reaches(this.#end);
+    } catch {
+      // The core has failed, which is why the stream ends.
+    }
   }
 
   /** Returns when another connection may be tried, or throws the error that ends the stream. */

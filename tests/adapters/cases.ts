@@ -2,6 +2,7 @@
 //
 // Each case gets the module and a URL. In addition, tests/ecosystem runs node-postgres' own tests.
 import type { EventEmitter } from "node:events";
+import { sql } from "../../js/statement/sql.ts";
 import { assert } from "../integration/assert.ts";
 
 const equal = assert.deepEqual;
@@ -47,6 +48,13 @@ export const cases: Record<string, Case> = {
         ["big", 20, "text"],
       ],
     );
+  }),
+
+  "a query of the driver's sql runs, whose members are getters of private ones": overClient(async (client) => {
+    const query = sql`select ${7}::int4 as id, ${{ a: [1] }}::jsonb as json, ${["x", null]}::text[] as texts`;
+    const { rows } = await client.query(query as object as { text: string });
+    equal(rows, [{ id: 7, json: { a: [1] }, texts: ["x", null] }]);
+    equal((await client.query(query as object as { text: string }, [8, "{}", []])).rows[0]!.id, 8);
   }),
 
   "types are parsed as pg parses them": overClient(async (client) => {

@@ -190,6 +190,8 @@ describe("arrays", () => {
     ],
     ["an array for int4", 23, [1], "INVALID_PARAMETER: Parameter $1 (int4)"],
     ["an array for text", 25, ["a"], "INVALID_PARAMETER: Parameter $1 (text)"],
+    ["an array for xml, which takes any text", 142, ["a"], "INVALID_PARAMETER: Parameter $1 (xml)"],
+    ["an array for tsvector, as well", 3614, ["a"], "INVALID_PARAMETER: Parameter $1 (tsvector)"],
     ["a typed array", 1007, Int32Array.of(1), "INVALID_PARAMETER"],
   ])("%s is refused", (_, type, value, expected) => expect(why(type, value)).toContain(expected));
 

@@ -37,17 +37,23 @@ export type QueryArrayConfig = QueryConfig & { rowMode: "array" };
 
 /** Returns a copy with the same getters and prototype, so that the caller's object does not change. */
 export function normalizeQueryConfig(config: string | QueryConfig, values?: unknown, callback?: unknown): QueryConfig {
-  const copy: QueryConfig =
-    typeof config === "string"
-      ? { text: config }
-      : (Object.create(
-          Object.getPrototypeOf(config) as object,
-          Object.getOwnPropertyDescriptors(config),
-        ) as QueryConfig);
+  const copy: QueryConfig = typeof config === "string" ? { text: config } : copyOf(config);
   if (typeof values === "function") copy.callback = values as QueryCallback;
   else if (values) copy.values = values as unknown[];
   if (callback) copy.callback = callback as QueryCallback;
   return copy;
+}
+
+/** Getters of a class are evaluated, because its private members stay with the object, as in the driver's `sql`. */
+function copyOf(config: QueryConfig): QueryConfig {
+  const copy = Object.create(
+    Object.getPrototypeOf(config) as object,
+    Object.getOwnPropertyDescriptors(config),
+  ) as object;
+  for (const name of ["text", "values"] as const)
+    if (name in config && !Object.hasOwn(config, name))
+      Object.defineProperty(copy, name, { value: config[name], writable: true, enumerable: true, configurable: true });
+  return copy as QueryConfig;
 }
 
 export class Query extends EventEmitter implements RowTaker {

@@ -394,7 +394,8 @@ export const OPTIONS = {
   /**
    * Names of columns in rows. `camelCase` writes `created_at` as `createdAt`, in every format: it removes an underscore
    * between an ASCII letter or digit and a small ASCII letter (`_id` and `line_2` stay). `columns` of a result have the
-   * server's names, and members of json values stay. `sql.snakeCase` is the inverse.
+   * server's names, and members of json values stay. `sql.snakeCase` is the inverse. Where two names become one,
+   * `duplicates` says what happens.
    *
    * @defaultValue `keep`
    */

@@ -13,6 +13,7 @@ import {
   BOX,
   BYTEA,
   DATE,
+  FIRST_OF_A_DATABASE,
   FLOAT4,
   INT2,
   INT4,
@@ -67,11 +68,14 @@ function inputOf(where: Where, type: number, value: unknown): string {
   if (kind === "number" || kind === "bigint" || kind === "boolean") return String(value);
   if (type in elements && kind === "object")
     return wrong(where, value, `pass an array${Symbol.iterator in (value as object) ? ", as in [...values]" : ""}`);
-  const hint =
-    kind === "object" && !Array.isArray(value)
-      ? `, or cast the parameter to ${value instanceof Date ? "timestamptz" : "jsonb"}`
-      : "";
-  return wrong(where, value, `pass text${hint}`);
+  return wrong(where, value, `pass text${kind === "object" && !Array.isArray(value) ? otherwise(type, value!) : ""}`);
+}
+
+/** What helps besides text. Only the catalog knows what a type of the database is. */
+function otherwise(type: number, value: object): string {
+  if (type < FIRST_OF_A_DATABASE)
+    return `, or cast the parameter to ${value instanceof Date ? "timestamptz" : "jsonb"}`;
+  return ", cast the parameter to the base type if this is a domain, or build a composite in SQL: ($1, $2)::its_name";
 }
 
 export function integer(where: Where, type: number, value: unknown): number | bigint {

@@ -34,6 +34,10 @@ test("a file is copied in, and copies out unchanged", async () => {
   await db.exec("delete from cli_users");
   expect(await cli.run(["copy-in", "cli_users", "users.csv"])).toEqual({ code: 0, out: "", err: "COPY 2\n" });
   expect((await cli.run(["copy-out", "cli_users"])).out).toBe(CSV);
+  expect(await cli.run(["copy-in", "users.csv", "cli_users"])).toMatchObject({
+    code: 64,
+    err: expect.stringContaining("pass the table, and then the file") as string,
+  });
   for (const format of ["text", "binary"]) {
     const { code, err } = await cli.shell(
       `set -o pipefail; pgz-edge copy-out cli_users -f ${format} > users.${format} &&

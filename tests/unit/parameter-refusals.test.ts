@@ -125,7 +125,8 @@ test("the reasons say which parameter, and what to pass", () => {
   expect(refused([1, undefined], [23, 23])).toContain(
     "Parameter $2 (int4) does not accept a value of type Undefined: pass null for NULL",
   );
-  expect(refused([{}], [99_999])).toContain("jsonb");
+  expect(refused([{}], [25])).toContain("jsonb");
+  expect(refused([{}], [99_999])).toContain("base type");
   expect(refused(["a", "b\0"], [25, 25])).toContain("Parameter $2 (text)");
 });
 

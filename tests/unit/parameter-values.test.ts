@@ -119,6 +119,13 @@ test.each<[name: string, type: number, value: unknown, encoded: string]>([
   ["an array of ranges", 3905, [{ lower: 1, upper: 5 }, null, "empty"], 'text:{"[\\"1\\",\\"5\\")",NULL,"empty"}'],
 ])("ranges: %s", (_, type, value, encoded) => expect(one(type, value)).toBe(encoded));
 
+test.each<[name: string, type: number, value: unknown, advice: string]>([
+  ["an object for text", 25, { a: 1 }, "pass text, or cast the parameter to jsonb"],
+  ["a Date for text", 25, new Date(), "pass text, or cast the parameter to timestamptz"],
+  ["an object for a type of the database", 20_001, { a: 1 }, "a composite in SQL: ($1, $2)::its_name"],
+  ["a Date for a type of the database", 20_001, new Date(), "to the base type if this is a domain"],
+])("the advice for %s", (_, type, value, advice) => expect(why(type, value)).toContain(advice));
+
 test("null is NULL for every type", () => {
   for (const type of [16, 17, 20, 21, 23, 25, 26, 114, 700, 701, 1007, 1082, 3802, 99_999])
     expect(one(type, null)).toBe("NULL");

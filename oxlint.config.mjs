@@ -17,16 +17,17 @@ export const rooms = [
   "statement",
   "session",
   "rows",
+  "login",
   "connection",
   "server",
   "config",
   "values",
   "wasm",
-  "sockets",
+  "runtime",
   "util",
 ];
 
-const runtimes = { regex: "^((node|cloudflare|bun):|bun$)", message: "Runtime APIs belong in js/sockets." };
+const runtimes = { regex: "^((node|cloudflare|bun):|bun$)", message: "Runtime APIs belong in js/runtime." };
 const wasm = {
   regex: "(^|/)pkg/",
   allowTypeImports: true,
@@ -120,7 +121,7 @@ function room(name, index) {
   }));
   if (above.length)
     upwards.push({ regex: "(^|/)index\\.ts$", message: "index.ts only exports; import the file itself." });
-  const named = name === "sockets" || name === "entrypoints" ? [] : [runtimes];
+  const named = name === "runtime" || name === "entrypoints" ? [] : [runtimes];
   const loaded = name === "entrypoints" || name === "wasm" ? [] : [wasm];
   return imports([`js/${name}/**`], packages, ...named, ...loaded, ...upwards);
 }

@@ -84,7 +84,7 @@ export type {
   SlowQuery,
   Truncation,
 } from "./util/observer.ts";
-export type { ConnectOptions, Connector, Socket, TlsOptions } from "./sockets/contract.ts";
+export type { ConnectOptions, Connector, Socket, TlsOptions } from "./runtime/contract.ts";
 export type { Prepared } from "./api/prepared.ts";
 export type { Scope } from "./api/scope.ts";
 export type { ScopeOptions } from "./session/scope-settings.ts";

@@ -12,7 +12,7 @@ const root = fileURLToPath(new URL("..", import.meta.url));
 const [folder] = process.argv.slice(2);
 if (!folder) throw new Error("name the folder: node scripts/jsr.mjs <folder>");
 /** The files of jsr.json's exports, and their types. */
-const TYPES = { deno: "index", sqlstates: "sqlstates", websocket: "sockets/websocket" };
+const TYPES = { deno: "index", sqlstates: "sqlstates", websocket: "runtime/websocket" };
 
 mkdirSync(path.join(folder, "dist"), { recursive: true });
 for (const name of ["jsr.json", "README.md", "LICENSE", "CHANGELOG.md"])

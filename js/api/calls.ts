@@ -10,7 +10,7 @@ import { AS_IT_IS, outputOf } from "../rows/output.ts";
 import type { Rows } from "../rows/rows.ts";
 import type { Call } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
-import { runtime, type ByteChannel } from "../sockets/runtime.ts";
+import { runtime, type ByteChannel } from "../runtime/runtime.ts";
 import { copyIn, copyOut, copyRows, leave, sendSource, type CopySource, type CopyTarget } from "../statement/copy.ts";
 import { RowWriter, type CopyRow } from "../statement/copy-rows.ts";
 import { copyText } from "../statement/copy-statement.ts";

@@ -4,7 +4,7 @@
 import { resolveConfig } from "../config/config.ts";
 import { checkObject } from "../config/rules.ts";
 import type { Config, ConnectInput, Options } from "../config/options.ts";
-import { runtime } from "../sockets/runtime.ts";
+import { runtime } from "../runtime/runtime.ts";
 import { UsageError } from "../util/errors.ts";
 
 /** @throws UsageError as `resolveConfig` */

@@ -9,8 +9,8 @@ import type { Config } from "../config/options.ts";
 import { checkOptions, namesOf } from "../config/rules.ts";
 import type { Connection } from "../connection/connection.ts";
 import type { Operation } from "../connection/operation.ts";
-import { runtime } from "../sockets/runtime.ts";
-import { openConnection } from "../connection/startup.ts";
+import { runtime } from "../runtime/runtime.ts";
+import { openConnection } from "../login/startup.ts";
 import { simpleQuery } from "../session/transaction-block.ts";
 import { AbortError, UsageError, type PgzError } from "../util/errors.ts";
 import {
@@ -20,7 +20,7 @@ import {
   LONGEST_LISTEN_PAUSE,
   MOST_NOTIFICATIONS,
 } from "../util/limits.ts";
-import { connectionLost } from "../sockets/contract.ts";
+import { connectionLost } from "../runtime/contract.ts";
 import { sql } from "../statement/sql.ts";
 import { withDeadline } from "../util/deadline.ts";
 

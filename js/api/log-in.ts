@@ -5,9 +5,9 @@
 // what is sent afterwards.
 import type { Config, ConnectInput, Options } from "../config/options.ts";
 import { sendCancelRequest } from "../connection/cancel.ts";
-import { openConnection } from "../connection/startup.ts";
-import type { Socket } from "../sockets/contract.ts";
-import { runtime } from "../sockets/runtime.ts";
+import { openConnection } from "../login/startup.ts";
+import type { Socket } from "../runtime/contract.ts";
+import { runtime } from "../runtime/runtime.ts";
 import { CANCEL_DEADLINE } from "../util/limits.ts";
 import { HEADER, READY_FOR_QUERY } from "../wasm/messages.ts";
 import { Calls } from "./calls.ts";

@@ -2,7 +2,7 @@
 // another request may never settle. So a call from another request must be refused before it waits for anything.
 //
 // Knows whose request it is. Must not know connections or calls.
-import { runtime } from "../sockets/runtime.ts";
+import { runtime } from "../runtime/runtime.ts";
 import { UsageError } from "../util/errors.ts";
 
 export class OwnerCheck {

@@ -7,7 +7,7 @@ import type { Output } from "../rows/output.ts";
 import { resultStream } from "../rows/result-stream.ts";
 import type { Call } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
-import { runtime, type ByteChannel } from "../sockets/runtime.ts";
+import { runtime, type ByteChannel } from "../runtime/runtime.ts";
 import { AbortError, UsageError } from "../util/errors.ts";
 import type { RespondOptions, StreamOptions } from "./options.ts";
 

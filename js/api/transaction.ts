@@ -31,7 +31,7 @@ import { checkWork, refuseOptions, type TransactionOptions } from "./transaction
 import type { Body } from "./turn-queue.ts";
 import type { Counters } from "./ledger.ts";
 import { ownError, traced } from "../util/trace.ts";
-import { connectionLost } from "../sockets/contract.ts";
+import { connectionLost } from "../runtime/contract.ts";
 
 const COMMIT = "COMMIT";
 

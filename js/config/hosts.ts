@@ -2,9 +2,9 @@
 // server.
 //
 // Knows which host has which port, and what follows from a host alone. Must not know sockets, or the order in which
-// servers are tried (js/connection/startup.ts).
+// servers are tried (js/login/startup.ts).
 
-import type { Runtime } from "../sockets/runtime.ts";
+import type { Runtime } from "../runtime/runtime.ts";
 import { UsageError } from "../util/errors.ts";
 import type { Config, Server } from "./options.ts";
 import { invalid, wordsOf } from "./rules.ts";

@@ -3,7 +3,7 @@
 // Types only. Each option with its text, rule and default is in table.ts.
 
 import type { LoginAttempt, NamesBy, OptionalName, OPTIONS, OptionValue, Password, PasswordAnswer } from "./table.ts";
-import type { Socket } from "../sockets/contract.ts";
+import type { Socket } from "../runtime/contract.ts";
 
 export type { LoginAttempt, Password, PasswordAnswer };
 

@@ -17,7 +17,7 @@
 //
 // Knows options and their rules, one by one. Must not know where a value was given, or what follows from two options.
 
-import type { Connector } from "../sockets/contract.ts";
+import type { Connector } from "../runtime/contract.ts";
 import { LONGEST_TIMER } from "../util/limits.ts";
 import { isObserver, observerMethods, strangerOf, type Observer } from "../util/observer.ts";
 import { isText } from "../util/text.ts";

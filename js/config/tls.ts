@@ -3,7 +3,7 @@
 // Knows sslmode as libpq does, and what each runtime's sockets can do about certificates. Must not know sockets
 // themselves, or the core.
 
-import type { Capabilities, Runtime } from "../sockets/runtime.ts";
+import type { Capabilities, Runtime } from "../runtime/runtime.ts";
 import { PgzError, UsageError } from "../util/errors.ts";
 import { isUnixSocket } from "./hosts.ts";
 import type { Config } from "./options.ts";

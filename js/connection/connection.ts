@@ -8,8 +8,8 @@
 import type { Config } from "../config/options.ts";
 import { explained } from "../config/tls.ts";
 import { knownServer } from "../server/known-server.ts";
-import { connectionLost, reasonOf, tlsFailed } from "../sockets/contract.ts";
-import { runtime } from "../sockets/runtime.ts";
+import { connectionLost, reasonOf, tlsFailed } from "../runtime/contract.ts";
+import { runtime } from "../runtime/runtime.ts";
 import {
   fromErrorResponse,
   shownFields,

@@ -7,10 +7,10 @@ import { socketPath } from "../config/hosts.ts";
 import type { Config } from "../config/options.ts";
 import type { TlsPlan } from "../config/tls.ts";
 import { ConnectionError, fromFailure } from "../util/errors.ts";
-import { connectionLost, type Socket, type TlsOptions } from "../sockets/contract.ts";
+import { connectionLost, type Socket, type TlsOptions } from "../runtime/contract.ts";
 import type { Core } from "../wasm/boundary.ts";
 import { tracedSocket } from "./traced-socket.ts";
-import { runtime } from "../sockets/runtime.ts";
+import { runtime } from "../runtime/runtime.ts";
 
 /** How to reach a server. */
 export interface Target {

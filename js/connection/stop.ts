@@ -3,7 +3,7 @@
 //
 // Knows when a cancel may be sent and when a connection is in doubt. Must not know how a cancel travels (cancel.ts), or
 // why the operation must stop.
-import { connectionLost } from "../sockets/contract.ts";
+import { connectionLost } from "../runtime/contract.ts";
 import type { PgzError } from "../util/errors.ts";
 import { CANCEL_AGAIN, CANCEL_DEADLINE, CANCEL_END, CANCEL_NEXT } from "../util/limits.ts";
 import { withDeadline } from "../util/deadline.ts";

@@ -5,7 +5,7 @@
 //
 // Knows the header of a message, and where Parse, Bind and Query hold a statement's name and text. Must not show a
 // value, a password or a key: of everything else it prints the name and the length.
-import type { Socket } from "../sockets/contract.ts";
+import type { Socket } from "../runtime/contract.ts";
 import { shownSql } from "../util/shown-sql.ts";
 import { BACKEND, FRONTEND, HEADER } from "../wasm/messages.ts";
 

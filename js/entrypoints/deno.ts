@@ -1,9 +1,9 @@
 // Deno, with no permission beyond --allow-net.
 export * from "../index.ts";
 import wasm from "../../pkg/pgz_edge_bg.wasm";
-import { gzip } from "../sockets/gzip.ts";
-import { installRuntime } from "../sockets/runtime.ts";
-import { capabilities, connect, environment, md5, passfile, unref } from "../sockets/deno.ts";
+import { gzip } from "../runtime/gzip.ts";
+import { installRuntime } from "../runtime/runtime.ts";
+import { capabilities, connect, environment, md5, passfile, unref } from "../runtime/deno.ts";
 import { decoded } from "../wasm/inside.ts";
 
 installRuntime({

@@ -2,9 +2,9 @@
 // of time.
 export * from "../index.ts";
 import wasm from "../../pkg/pgz_edge_bg.wasm?module";
-import { gzip } from "../sockets/gzip.ts";
-import { connect } from "../sockets/none.ts";
-import { installRuntime } from "../sockets/runtime.ts";
+import { gzip } from "../runtime/gzip.ts";
+import { connect } from "../runtime/none.ts";
+import { installRuntime } from "../runtime/runtime.ts";
 
 /** Where Vercel keeps the context of a request. */
 interface RequestContext {

@@ -2,9 +2,9 @@
 export * from "../index.ts";
 import { waitUntil } from "cloudflare:workers";
 import wasm from "../../pkg/pgz_edge_bg.wasm";
-import { gzip } from "../sockets/gzip.ts";
-import { installRuntime } from "../sockets/runtime.ts";
-import { connect, inRequest, keepAlive, md5 } from "../sockets/cloudflare.ts";
+import { gzip } from "../runtime/gzip.ts";
+import { installRuntime } from "../runtime/runtime.ts";
+import { connect, inRequest, keepAlive, md5 } from "../runtime/cloudflare.ts";
 
 const background = keepAlive(waitUntil);
 installRuntime({

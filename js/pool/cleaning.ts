@@ -1,8 +1,8 @@
 // Makes a connection fit for the next borrower: nothing runs, no transaction is open, and changed settings are reset.
 //
 // Knows the SQL that resets a session, and deadlines. Must not know who had the connection, or who gets it.
-import { checkSession } from "../connection/session-attrs.ts";
-import { connectionLost } from "../sockets/contract.ts";
+import { checkSession } from "../login/session-attrs.ts";
+import { connectionLost } from "../runtime/contract.ts";
 import { simpleQuery } from "../session/transaction-block.ts";
 import type { Connection } from "../connection/connection.ts";
 import type { PoolConfig } from "./options.ts";

@@ -6,8 +6,8 @@ import { OneConnection } from "../api/one-connection.ts";
 import type { Counters } from "../api/ledger.ts";
 import type { Config } from "../config/options.ts";
 import type { Session } from "../session/session.ts";
-import { connectionLost } from "../sockets/contract.ts";
-import { runtime } from "../sockets/runtime.ts";
+import { connectionLost } from "../runtime/contract.ts";
+import { runtime } from "../runtime/runtime.ts";
 import { UsageError, type Facts } from "../util/errors.ts";
 import type { Member } from "./member.ts";
 

@@ -4,7 +4,7 @@
 import type { Counters } from "../api/ledger.ts";
 import type { Config, Options } from "../config/options.ts";
 import type { Connection } from "../connection/connection.ts";
-import { openConnection } from "../connection/startup.ts";
+import { openConnection } from "../login/startup.ts";
 import { PgzError, PostgresError } from "../util/errors.ts";
 import { clean, isDemoted, ping } from "./cleaning.ts";
 import { HookThrew, runHook, reportThrow } from "./hooks.ts";

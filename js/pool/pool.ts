@@ -14,7 +14,7 @@ import { callOption } from "../config/config.ts";
 import type { Config, Options } from "../config/options.ts";
 import { checkObject, checkOptions, namesOf } from "../config/rules.ts";
 import type { Session } from "../session/session.ts";
-import { runtime } from "../sockets/runtime.ts";
+import { runtime } from "../runtime/runtime.ts";
 import { AbortError, TimeoutError, UsageError, type Facts } from "../util/errors.ts";
 import { traced } from "../util/trace.ts";
 import { withDeadline } from "../util/deadline.ts";

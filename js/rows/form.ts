@@ -7,7 +7,7 @@ import { oneOf } from "../config/rules.ts";
 import { namesBy, type NamesBy } from "../config/table.ts";
 import { UsageError } from "../util/errors.ts";
 import { temporal, type ValuePolicy } from "../values/converters.ts";
-import { runtime } from "../sockets/runtime.ts";
+import { runtime } from "../runtime/runtime.ts";
 import type { Observer } from "../util/observer.ts";
 import {
   CAMEL_CASE,

@@ -4,7 +4,7 @@
 // Knows web streams. Must not know the core, which lends it views, nor what the bytes mean. Only `end()` ends the
 // stream cleanly.
 import type { PgzError } from "../util/errors.ts";
-import type { ByteChannel } from "../sockets/runtime.ts";
+import type { ByteChannel } from "../runtime/runtime.ts";
 
 interface ResultStream {
   readonly readable: ReadableStream<Uint8Array>;

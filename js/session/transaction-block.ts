@@ -7,7 +7,7 @@
 import type { Connection } from "../connection/connection.ts";
 import type { Operation } from "../connection/operation.ts";
 import { knownServer, type KnownServer } from "../server/known-server.ts";
-import { connectionLost } from "../sockets/contract.ts";
+import { connectionLost } from "../runtime/contract.ts";
 import { encoder } from "../util/bytes.ts";
 import type { PgzError } from "../util/errors.ts";
 import { mayBegin, mayKeep } from "../util/statement-words.ts";

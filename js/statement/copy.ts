@@ -3,7 +3,7 @@
 //
 // Knows the core's COPY, sources and pieces of data. Must not know formats of rows (copy-rows.ts), options or streams
 // of results.
-import { connectionLost } from "../sockets/contract.ts";
+import { connectionLost } from "../runtime/contract.ts";
 import { PgzError, UsageError } from "../util/errors.ts";
 import { LONGEST_TURN, PIECE } from "../util/limits.ts";
 import { COPY_IN, COPY_OUT, COPY_ROWS, NO_LIMITS, ROWS_NONE, type Limits } from "../wasm/boundary.ts";

@@ -75,7 +75,7 @@ function inputOf(where: Where, type: number, value: unknown): string {
 function otherwise(type: number, value: object): string {
   if (type < FIRST_OF_A_DATABASE)
     return `, or cast the parameter to ${value instanceof Date ? "timestamptz" : "jsonb"}`;
-  return ", cast the parameter to the base type if this is a domain, or build a composite in SQL: ($1, $2)::its_name";
+  return ", cast the parameter to the base type if this is a domain, or build a composite of its attributes (docs/queries.md)";
 }
 
 export function integer(where: Where, type: number, value: unknown): number | bigint {

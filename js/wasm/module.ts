@@ -7,7 +7,7 @@ import { CoreConnection as Handle, initSync, restart, restarted } from "../../pk
 import type { Bytes } from "../util/bytes.ts";
 import { ConnectionError, UsageError, type PgzError } from "../util/errors.ts";
 import { Core, type CoreConnection, type Instance } from "./boundary.ts";
-import { runtime } from "../sockets/runtime.ts";
+import { runtime } from "../runtime/runtime.ts";
 
 let module: WebAssembly.Module | Bytes | undefined;
 let current: CoreInstance | undefined;

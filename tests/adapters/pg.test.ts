@@ -1,6 +1,6 @@
 // The cases of cases.ts on this runtime, with the build that users get, and a case that needs a socket of its own.
 import { expect, test } from "vitest";
-import { connect } from "../../js/sockets/node.ts";
+import { connect } from "../../js/runtime/node.ts";
 import { runtime, testServers } from "../integration/servers.ts";
 import { cases } from "./cases.ts";
 

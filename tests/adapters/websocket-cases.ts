@@ -1,6 +1,6 @@
 // A server through a WebSocket: the required behaviour on each runtime, Workers too.
 import type * as driver from "../../js/index.ts";
-import type { webSocket as WebSockets, WebSocketOptions } from "../../js/sockets/websocket.ts";
+import type { webSocket as WebSockets, WebSocketOptions } from "../../js/runtime/websocket.ts";
 import { inTime, pause, until } from "../support/until.mjs";
 
 export interface Setting {

@@ -8,7 +8,7 @@ import { cases, type Setting } from "./websocket-cases.ts";
 const pgz = (await import(`../../dist/${runtime}.js` as string)) as typeof import("../../js/index.ts");
 const { webSocket } = (await import(
   "../../dist/websocket.js" as string
-)) as typeof import("../../js/sockets/websocket.ts");
+)) as typeof import("../../js/runtime/websocket.ts");
 const { servers, webSockets } = testServers();
 const [server] = servers;
 const url = `${server!.url.split("?")[0]}?sslmode=disable`;

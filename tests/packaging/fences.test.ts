@@ -17,7 +17,7 @@ const of = (...languages: string[]) => fences.filter(({ language }) => languages
 
 /** Blocks that no test can compile. */
 const UNCHECKED = new Map([
-  ["docs/architecture.md, block 2", "a shape in the notation of types, not a program; js/sockets/contract.ts has it"],
+  ["docs/architecture.md, block 2", "a shape in the notation of types, not a program; js/runtime/contract.ts has it"],
   ["docs/drizzle.md, block 3", "wants drizzle-orm 1.0 under that name; tests/adapters/drizzle-v1.test.ts"],
   ["docs/sql-types.md, block 1", "imports what the command writes; tests/cli/types.test.ts compiles such a project"],
   ["docs/prisma.md, block 1", "wants a client that Prisma has generated; tests/adapters/prisma-client.test.ts"],

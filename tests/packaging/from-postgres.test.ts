@@ -6,7 +6,7 @@ import path from "node:path";
 import postgres from "postgres-js";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from "vitest";
 import type { Client, Pool, PoolOptions } from "../../js/index.ts";
-import { connect as nodeSocket } from "../../js/sockets/node.ts";
+import { connect as nodeSocket } from "../../js/runtime/node.ts";
 import { testServers } from "../integration/servers.ts";
 import { QUERIES, SCHEMA, SESSIONS, type Postgres } from "./from-postgres.ts";
 import { read, root } from "./repository.ts";

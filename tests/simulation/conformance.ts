@@ -6,8 +6,8 @@
 // started (conform.mjs).
 import { driver } from "./driver.ts";
 import type * as pgz from "../../js/index.ts";
-import { connect as nodeConnect } from "../../js/sockets/node.ts";
-import type { Connector, Socket } from "../../js/sockets/contract.ts";
+import { connect as nodeConnect } from "../../js/runtime/node.ts";
+import type { Connector, Socket } from "../../js/runtime/contract.ts";
 import { callWhich } from "../random/calls.ts";
 import { Dice } from "../random/dice.ts";
 import { Ledger } from "../random/ledger.ts";

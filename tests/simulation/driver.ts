@@ -8,7 +8,7 @@ import { createHash } from "node:crypto";
 import changesWasm from "../../pkg/pgz_changes_bg.wasm";
 import wasm from "../../pkg/pgz_edge_bg.wasm";
 import { Core, provide } from "../../js/changes/core.ts";
-import { installRuntime } from "../../js/sockets/runtime.ts";
+import { installRuntime } from "../../js/runtime/runtime.ts";
 import type { OwnBytes } from "../../js/util/bytes.ts";
 import * as driver from "../../js/index.ts";
 

@@ -6,7 +6,7 @@
 //
 // It also checks the driver's side of the contract: one read at a time, no use of a read's bytes after the next read,
 // no change to a write's bytes before the write resolves. Knows bytes, hosts and time. Must not know PostgreSQL.
-import { connectFailed, connectionLost, type ConnectOptions, type Socket } from "../../js/sockets/contract.ts";
+import { connectFailed, connectionLost, type ConnectOptions, type Socket } from "../../js/runtime/contract.ts";
 import { Boundaries } from "./boundaries.ts";
 import type { Accepted, Clock, Dice, Host, Wire } from "./contract.ts";
 

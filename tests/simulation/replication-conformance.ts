@@ -6,7 +6,7 @@
 // real server is started (conform.mjs).
 import { driver } from "./driver.ts";
 import type * as pgz from "../../js/index.ts";
-import { connect as nodeConnect } from "../../js/sockets/node.ts";
+import { connect as nodeConnect } from "../../js/runtime/node.ts";
 import { columnsText, errorText, withModel, type RealServer } from "./compared.ts";
 import { Frames } from "./frames.ts";
 import { scripts, type Script } from "./replication-scripts.ts";

@@ -12,7 +12,7 @@
 // Knows the world, the server and what must hold in the end. Must not know what a user does (actor.ts), how a network
 // or a server works, or where programs come from (program.ts).
 import type * as pgz from "../../js/index.ts";
-import { webSocket } from "../../js/sockets/websocket.ts";
+import { webSocket } from "../../js/runtime/websocket.ts";
 import { Ledger } from "../random/ledger.ts";
 import { Actor } from "./actor.ts";
 import type { Followed } from "./calls/index.ts";

@@ -1,9 +1,9 @@
 // A WebSocket class over a simulated socket, and the proxy behind it that forwards bytes. So the driver's own
-// js/sockets/websocket.ts runs in simulated sessions.
+// js/runtime/websocket.ts runs in simulated sessions.
 //
 // Knows the part of WebSocket that the driver uses. Must not know the network.
-import type { AnyEvent, AnyWebSocket } from "../../js/sockets/websocket.ts";
-import type { Connector, Socket } from "../../js/sockets/contract.ts";
+import type { AnyEvent, AnyWebSocket } from "../../js/runtime/websocket.ts";
+import type { Connector, Socket } from "../../js/runtime/contract.ts";
 
 /** Returns the class. `connect` makes the proxy's socket to `host`. */
 export function webSocketClass(connect: Connector, host: string): new (url: string) => AnyWebSocket {

@@ -3,7 +3,7 @@
 import { onTestFinished } from "vitest";
 import { createPool, type Pool } from "../../js/pool/pool.ts";
 import type { PoolOptions } from "../../js/pool/options.ts";
-import { installRuntime, runtime, type Runtime } from "../../js/sockets/runtime.ts";
+import { installRuntime, runtime, type Runtime } from "../../js/runtime/runtime.ts";
 import { accepted, newServer, quiet, type Session } from "./memory-session.ts";
 import { completeAndReady, description, executed, fatal, loginAnswer, shutdown } from "./server-messages.ts";
 

@@ -7,9 +7,9 @@ import { readFileSync } from "node:fs";
 import { afterEach, beforeEach, expect, vi } from "vitest";
 import { createClient, type Client } from "../../js/api/client.ts";
 import type { Options } from "../../js/config/options.ts";
-import type { Connector } from "../../js/sockets/contract.ts";
-import { memoryListener, type Peer } from "../../js/sockets/memory.ts";
-import { installRuntime } from "../../js/sockets/runtime.ts";
+import type { Connector } from "../../js/runtime/contract.ts";
+import { memoryListener, type Peer } from "../../js/runtime/memory.ts";
+import { installRuntime } from "../../js/runtime/runtime.ts";
 import { begun, description, executed, fatal, loginAnswer, rows } from "./server-messages.ts";
 import * as wire from "./wire.mjs";
 

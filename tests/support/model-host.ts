@@ -2,9 +2,9 @@
 //
 // Knows the contract of such hosts. Must not know their messages.
 import { readFileSync } from "node:fs";
-import { memoryListener } from "../../js/sockets/memory.ts";
-import { md5 } from "../../js/sockets/node.ts";
-import { installRuntime } from "../../js/sockets/runtime.ts";
+import { memoryListener } from "../../js/runtime/memory.ts";
+import { md5 } from "../../js/runtime/node.ts";
+import { installRuntime } from "../../js/runtime/runtime.ts";
 import type { Accepted, Clock, Dice, Host } from "../simulation/contract.ts";
 
 const wasm = readFileSync(new URL("../../pkg/pgz_edge_bg.wasm", import.meta.url));

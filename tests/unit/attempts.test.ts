@@ -12,7 +12,7 @@ import {
   refusesBinary,
 } from "../../js/statement/attempts.ts";
 import type { Operation } from "../../js/connection/operation.ts";
-import { connectionLost } from "../../js/sockets/contract.ts";
+import { connectionLost } from "../../js/runtime/contract.ts";
 import { fromErrorResponse, PgzError, UsageError } from "../../js/util/errors.ts";
 import { useFakeClock } from "../support/fake-clock.ts";
 import { quiet } from "../support/memory-session.ts";

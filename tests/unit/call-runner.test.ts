@@ -5,7 +5,7 @@ import { inspect } from "node:util";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { QueuedCall, sessionFailure } from "../../js/api/turn-queue.ts";
 import type { Call } from "../../js/session/call.ts";
-import { installRuntime, runtime } from "../../js/sockets/runtime.ts";
+import { installRuntime, runtime } from "../../js/runtime/runtime.ts";
 import { answered, runs, streamed } from "../support/memory-calls.ts";
 import { gate, memoryPool } from "../support/memory-pool.ts";
 import {

@@ -2,7 +2,7 @@
 // what a second attempt keeps of the first.
 import { gunzipSync } from "node:zlib";
 import { beforeEach, expect, test } from "vitest";
-import { installRuntime, runtime, type ByteChannel } from "../../js/sockets/runtime.ts";
+import { installRuntime, runtime, type ByteChannel } from "../../js/runtime/runtime.ts";
 import { sql } from "../../js/statement/sql.ts";
 import { runs, streamed } from "../support/memory-calls.ts";
 import {

@@ -3,7 +3,7 @@
 import { X509Certificate } from "node:crypto";
 import { rootCertificates } from "node:tls";
 import { expect, test } from "vitest";
-import { installRuntime, runtime } from "../../js/sockets/runtime.ts";
+import { installRuntime, runtime } from "../../js/runtime/runtime.ts";
 import { accepted, client, install, newClient, server, useMemoryServer } from "../support/memory-session.ts";
 import * as wire from "../support/wire.mjs";
 

@@ -5,7 +5,7 @@ import { mkdtempSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import process from "node:process";
 import { expect, test } from "vitest";
-import { channelBinding, hashFunction } from "../../js/connection/channel-binding.ts";
+import { channelBinding, hashFunction } from "../../js/login/channel-binding.ts";
 import { of } from "./config-input.ts";
 
 const folder = mkdtempSync(join(process.env["PGZ_TEST_RUN_FOLDER"]!, "certificates-"));

@@ -2,7 +2,7 @@
 // how it connects and closes.
 import { beforeEach, expect, test, vi } from "vitest";
 import { Client, connect, createClient } from "../../js/api/client.ts";
-import { installRuntime, runtime } from "../../js/sockets/runtime.ts";
+import { installRuntime, runtime } from "../../js/runtime/runtime.ts";
 import { sql } from "../../js/statement/sql.ts";
 import type { SqlValue } from "../../js/values/parameter-types.ts";
 import { answered, runs } from "../support/memory-calls.ts";

@@ -3,8 +3,8 @@
 import { getEventListeners } from "node:events";
 import { afterEach, beforeEach, expect, test } from "vitest";
 import { createCluster } from "../../js/cluster.ts";
-import { memoryListener } from "../../js/sockets/memory.ts";
-import type { ConnectOptions } from "../../js/sockets/contract.ts";
+import { memoryListener } from "../../js/runtime/memory.ts";
+import type { ConnectOptions } from "../../js/runtime/contract.ts";
 import type { Accepted, Host } from "../simulation/contract.ts";
 import { Replicas } from "../simulation/server/cluster/replicas.ts";
 import { clock, listen, newDice } from "../support/model-host.ts";

@@ -1,7 +1,7 @@
 // The configuration of a new client or pool: what it takes from the runtime, and what it refuses.
 import { beforeEach, expect, test } from "vitest";
 import { configured, configuredForPool } from "../../js/api/configured.ts";
-import { installRuntime, type Runtime } from "../../js/sockets/runtime.ts";
+import { installRuntime, type Runtime } from "../../js/runtime/runtime.ts";
 
 const install = (traits: Partial<Runtime>) =>
   installRuntime({

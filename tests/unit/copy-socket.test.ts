@@ -3,7 +3,7 @@ import { beforeEach, expect, test } from "vitest";
 import { Operation } from "../../js/connection/operation.ts";
 import type { AnyCall } from "../../js/session/call.ts";
 import type { Session as OpenSession } from "../../js/session/session.ts";
-import { connectionLost } from "../../js/sockets/contract.ts";
+import { connectionLost } from "../../js/runtime/contract.ts";
 import { copyIn } from "../../js/statement/copy.ts";
 import { PIECE } from "../../js/util/limits.ts";
 import { asked, IN } from "../support/memory-copy.ts";

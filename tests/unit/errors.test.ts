@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import ts from "typescript";
 import { expect, test, vi } from "vitest";
-import { connectFailed } from "../../js/sockets/contract.ts";
+import { connectFailed } from "../../js/runtime/contract.ts";
 import * as errors from "../../js/util/errors.ts";
 import type { Code } from "../../js/util/errors.ts";
 

@@ -7,7 +7,7 @@ import type { AnyCall } from "../../js/session/call.ts";
 import type { Session } from "../../js/session/session.ts";
 import type { Shape } from "../../js/server/shapes.ts";
 import { ExecutionState, type ExecutionForm, type Step } from "../../js/statement/execution-state.ts";
-import { connectionLost } from "../../js/sockets/contract.ts";
+import { connectionLost } from "../../js/runtime/contract.ts";
 import { fromErrorResponse } from "../../js/util/errors.ts";
 import { NO_LIMITS } from "../../js/wasm/boundary.ts";
 

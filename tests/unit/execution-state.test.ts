@@ -3,7 +3,7 @@
 // execution-state-walk.test.ts tests all ways through it.
 import { expect, test } from "vitest";
 import type { Reached } from "../../js/connection/operation.ts";
-import { connectionLost } from "../../js/sockets/contract.ts";
+import { connectionLost } from "../../js/runtime/contract.ts";
 import { PostgresError } from "../../js/util/errors.ts";
 import { limitsOf } from "../../js/wasm/boundary.ts";
 import {

@@ -1,7 +1,7 @@
 // gzip with a CompressionStream that accepts any amount of input, like that of workerd: the data waiting inside stays
 // small, and all of it comes out.
 import { afterEach, expect, test, vi } from "vitest";
-import { gzip } from "../../js/sockets/gzip.ts";
+import { gzip } from "../../js/runtime/gzip.ts";
 import { pause } from "../support/until.mjs";
 
 const CHUNK = 65_536;

@@ -62,7 +62,7 @@ const BROKEN = [
 
 /** What these rules allow. */
 const RIGHT = [
-  ["js/sockets/node.ts", `export { connect } from "node:net";`],
+  ["js/runtime/node.ts", `export { connect } from "node:net";`],
   ["js/session/right.ts", `export type { Core } from "../../pkg/pgz_edge.js";\nexport * from "../util/errors.ts";`],
   ["js/adapters/right.ts", `export { connect } from "../index.ts";\nexport { read } from "../util/sql-reader.ts";`],
   ["js/cluster/right.ts", `export type { Pool } from "../pool/pool.ts";`],

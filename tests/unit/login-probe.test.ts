@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { resolveConfig } from "../../js/config/config.ts";
 import type { Config, Options } from "../../js/config/options.ts";
-import { probeFor as probeOf, remember as rememberOf } from "../../js/connection/login-probe.ts";
+import { probeFor as probeOf, remember as rememberOf } from "../../js/login/login-probe.ts";
 import { knownServer } from "../../js/server/known-server.ts";
 import { CLEARTEXT_FIRST, SCRAM_FIRST, SCRAM_PLUS_FIRST } from "../../js/wasm/boundary.ts";
 

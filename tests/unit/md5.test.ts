@@ -1,8 +1,8 @@
 // The answer to AuthenticationMD5Password: known answers (Python's hashlib), with the runtime's MD5 and without it.
 import { createHash } from "node:crypto";
 import { beforeEach, expect, test } from "vitest";
-import { md5Password } from "../../js/connection/md5.ts";
-import { installRuntime, type Runtime } from "../../js/sockets/runtime.ts";
+import { md5Password } from "../../js/login/md5.ts";
+import { installRuntime, type Runtime } from "../../js/runtime/runtime.ts";
 
 const runtime = {
   name: "test",

@@ -4,7 +4,7 @@ import { readFileSync } from "node:fs";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { afterEach, beforeAll, expect, test, vi } from "vitest";
-import { installRuntime } from "../../js/sockets/runtime.ts";
+import { installRuntime } from "../../js/runtime/runtime.ts";
 import type { Core } from "../../js/wasm/boundary.ts";
 import { createCore } from "../../js/wasm/module.ts";
 import { initSync } from "../../pkg/pgz_edge.js";

@@ -4,7 +4,7 @@ import dns from "node:dns";
 import { once } from "node:events";
 import net, { createServer, type Server, type Socket as Peer } from "node:net";
 import { afterEach, expect, test } from "vitest";
-import { connect } from "../../js/sockets/node.ts";
+import { connect } from "../../js/runtime/node.ts";
 import { pause } from "../support/until.mjs";
 
 let server: Server;

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { createClient } from "../../js/api/client.ts";
 import { OwnerCheck } from "../../js/api/owner-check.ts";
-import { installRuntime, runtime, type Runtime } from "../../js/sockets/runtime.ts";
+import { installRuntime, runtime, type Runtime } from "../../js/runtime/runtime.ts";
 import { newServer } from "../support/memory-session.ts";
 
 /** Installs a runtime whose sockets belong to requests, and returns the current request. */

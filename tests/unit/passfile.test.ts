@@ -7,7 +7,7 @@ import path from "node:path";
 import { afterAll, beforeAll, expect, test, vi } from "vitest";
 import { resolveConfig } from "../../js/config/config.ts";
 import type { ConnectInput, Options } from "../../js/config/options.ts";
-import { passfiles, passwordIn } from "../../js/sockets/passfile.ts";
+import { passfiles, passwordIn } from "../../js/runtime/passfile.ts";
 import { MOST_PASSFILE } from "../../js/util/limits.ts";
 import type { Notice } from "../../js/util/observer.ts";
 

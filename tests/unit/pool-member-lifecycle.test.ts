@@ -6,7 +6,7 @@ import type { Options } from "../../js/config/options.ts";
 import type { Member } from "../../js/pool/member.ts";
 import { resolvePool, type PoolConfig } from "../../js/pool/options.ts";
 import { MemberLifecycle } from "../../js/pool/member-lifecycle.ts";
-import { connectionLost } from "../../js/sockets/contract.ts";
+import { connectionLost } from "../../js/runtime/contract.ts";
 import { fromErrorResponse, UsageError, type PgzError } from "../../js/util/errors.ts";
 import { FakeClock } from "../support/fake-clock.ts";
 import { FakeConnection, LOST } from "../support/fake-connection.ts";
@@ -16,7 +16,7 @@ import { settle } from "../support/pool-world.ts";
 const opening = vi.hoisted(() => ({
   open: undefined as unknown as (config: object, giveUp: AbortController) => unknown,
 }));
-vi.mock("../../js/connection/startup.ts", () => ({
+vi.mock("../../js/login/startup.ts", () => ({
   openConnection: (config: object, giveUp: AbortController) => opening.open(config, giveUp),
 }));
 

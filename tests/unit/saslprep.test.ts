@@ -2,7 +2,7 @@
 // (Python's stringprep).
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { saslprep } from "../../js/connection/saslprep.ts";
+import { saslprep } from "../../js/login/saslprep.ts";
 
 test.each([
   // RFC 4013, section 3

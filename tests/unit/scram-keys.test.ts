@@ -1,7 +1,7 @@
 // SaltedPassword compared with node:crypto's PBKDF2, and the bounds of its cache.
 import { pbkdf2Sync } from "node:crypto";
 import { afterEach, expect, test, vi } from "vitest";
-import { saltedPassword } from "../../js/connection/scram-keys.ts";
+import { saltedPassword } from "../../js/login/scram-keys.ts";
 
 const oracle = (password: string, salt: string, iterations: number) =>
   new Uint8Array(pbkdf2Sync(password, Buffer.from(salt, "base64"), iterations, 32, "sha256"));

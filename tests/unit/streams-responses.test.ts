@@ -2,7 +2,7 @@
 import { gunzipSync } from "node:zlib";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
 import { checkGzip, compressed, responseInit } from "../../js/api/streams.ts";
-import { installRuntime, type Runtime } from "../../js/sockets/runtime.ts";
+import { installRuntime, type Runtime } from "../../js/runtime/runtime.ts";
 import { isPending, quiet } from "../support/memory-session.ts";
 
 type Stream = ReadableStream<Uint8Array>;

@@ -6,7 +6,7 @@ import type { Operation } from "../../js/connection/operation.ts";
 import { AS_IT_IS, type Output } from "../../js/rows/output.ts";
 import { Call } from "../../js/session/call.ts";
 import type { Session } from "../../js/session/session.ts";
-import { installRuntime, type ByteChannel, type Runtime } from "../../js/sockets/runtime.ts";
+import { installRuntime, type ByteChannel, type Runtime } from "../../js/runtime/runtime.ts";
 import { PostgresError } from "../../js/util/errors.ts";
 import { isPending, quiet } from "../support/memory-session.ts";
 

@@ -1,7 +1,7 @@
 // Option `debug`: the lines of a session, however its bytes are split.
 import { expect, test } from "vitest";
 import { tracedSocket } from "../../js/connection/traced-socket.ts";
-import type { Socket } from "../../js/sockets/contract.ts";
+import type { Socket } from "../../js/runtime/contract.ts";
 
 const int32 = (value: number) => [24, 16, 8, 0].map((shift) => (value >> shift) & 255);
 const chars = (text: string) => [...new TextEncoder().encode(text)];

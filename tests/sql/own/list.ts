@@ -24,7 +24,7 @@ import { ROLE } from "../../../js/cli/mcp/role.ts";
 import { SETTINGS } from "../../../js/cli/types/describe.ts";
 import { FUNCTIONS, NOT_NULL, REFUSING } from "../../../js/cli/types/facts.ts";
 import { DIMENSIONS, TYPES } from "../../../js/cli/types/row-types.ts";
-import { IS_IN_RECOVERY } from "../../../js/connection/session-attrs.ts";
+import { IS_IN_RECOVERY } from "../../../js/login/session-attrs.ts";
 import { RESET } from "../../../js/pool/cleaning.ts";
 import { namesSql, typesSql } from "../../../js/server/catalog.ts";
 import { KnownServer } from "../../../js/server/known-server.ts";
@@ -80,13 +80,13 @@ const session: OwnStatement[] = [
   names("server/catalog.ts", namesSql(["text", "traps.mood"])),
   names("session/scope-settings.ts", scope.statement, { values: [] }),
   names("session/scope-settings.ts", scope.citusStatement),
-  names("connection/session-attrs.ts", IS_IN_RECOVERY),
+  names("login/session-attrs.ts", IS_IN_RECOVERY),
   names("pool/cleaning.ts", RESET),
   names("api/queries.ts", "select pg_catalog.pg_notify($1, $2)", { values: ["c", "p"] }),
 ];
 
 const plain: OwnStatement[] = [
-  ...words("connection/session-attrs.ts", "SHOW transaction_read_only"),
+  ...words("login/session-attrs.ts", "SHOW transaction_read_only"),
   ...words(
     "api/transaction.ts",
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY NOT DEFERRABLE",

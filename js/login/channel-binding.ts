@@ -3,7 +3,7 @@
 //
 // Knows as much of X.509 as is needed to find that function. Must not know sockets or SCRAM.
 import { AuthenticationError } from "../util/errors.ts";
-import type { Link } from "./dial.ts";
+import type { Link } from "../connection/dial.ts";
 
 /** The result if there is nothing to bind to. */
 const NONE = new Uint8Array();

@@ -5,7 +5,7 @@
 import type { TargetSessionAttrs } from "../config/options.ts";
 import { ConnectionError } from "../util/errors.ts";
 import { COPY_NONE, NO_LIMITS, ROWS_ARRAYS } from "../wasm/boundary.ts";
-import type { Connection } from "./connection.ts";
+import type { Connection } from "../connection/connection.ts";
 
 /** Called after ReadyForQuery. Rejects if the server is of another kind than was asked for, or does not say. */
 export async function checkSession(connection: Connection, wanted: TargetSessionAttrs): Promise<void> {

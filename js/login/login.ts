@@ -19,8 +19,8 @@ import {
   type CoreConnection,
   type Event,
 } from "../wasm/boundary.ts";
-import type { LoginHandlers } from "./connection.ts";
-import type { Link } from "./dial.ts";
+import type { LoginHandlers } from "../connection/connection.ts";
+import type { Link } from "../connection/dial.ts";
 import { probeFor, remember } from "./login-probe.ts";
 import { md5Password } from "./md5.ts";
 import { saltedPassword } from "./scram-keys.ts";

@@ -72,7 +72,7 @@ class CloudflareSocket implements Socket {
   /**
    * Default readers allocate 4 KiB chunks and are 4 to 10 times slower than BYOB into a recycled buffer. A local
    * workerd returns at most 4 KiB here too, at some 20 µs each, however many bytes wait. Resting a millisecond between
-   * reads (js/sockets/node.ts) only made it 18 times slower. `readAtLeast` would be four times faster, but it is
+   * reads (js/runtime/node.ts) only made it 18 times slower. `readAtLeast` would be four times faster, but it is
    * unknown whether that many bytes will arrive.
    */
   #buffer: ArrayBuffer;

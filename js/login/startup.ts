@@ -20,13 +20,13 @@ import {
 import type { Core } from "../wasm/boundary.ts";
 import { base64 } from "../util/bytes.ts";
 import { channelBinding } from "./channel-binding.ts";
-import { Connection } from "./connection.ts";
+import { Connection } from "../connection/connection.ts";
 import { emit, inside, newEventId } from "../util/observer.ts";
-import { dial, unlessAborted, type Link, type Target } from "./dial.ts";
+import { dial, unlessAborted, type Link, type Target } from "../connection/dial.ts";
 import { Login, WrongProbe } from "./login.ts";
 import { createCore } from "../wasm/module.ts";
-import { watched } from "../sockets/channels.ts";
-import { runtime } from "../sockets/runtime.ts";
+import { watched } from "../runtime/channels.ts";
+import { runtime } from "../runtime/runtime.ts";
 import { saslprep } from "./saslprep.ts";
 import { checkSession } from "./session-attrs.ts";
 

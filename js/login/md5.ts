@@ -8,7 +8,7 @@
 // Knows one formula (manual, "Protocol Flow"). Must not know whether MD5 is allowed: the core asks only where it is.
 import { AuthenticationError } from "../util/errors.ts";
 import { encoder, hex, type OwnBytes } from "../util/bytes.ts";
-import { runtime } from "../sockets/runtime.ts";
+import { runtime } from "../runtime/runtime.ts";
 
 /** `"md5" + hex(md5(hex(md5(password + user)) + salt))`; `salt` is the four bytes as one big-endian number. */
 export async function md5Password(user: string, password: string, salt: number): Promise<Uint8Array> {

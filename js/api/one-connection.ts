@@ -32,15 +32,15 @@ export abstract class OneConnection extends TransactionCalls {
     const { turns } = this;
     const before = turns.end();
     const turn = turns.take();
-    const run = new TransactionRun<T>(this.config, this.counters, { work, begin, options });
+    const run = new TransactionRun<T>(this.config, this.counters, { callback: work, begin, options });
     const { call } = run;
     this.#transactions.add(call);
     call.whenOver(() => {
       this.#transactions.delete(call);
       if (this.#running?.call.finished) this.#running = undefined;
     });
-    const released = run.through(async () => {
-      if (this.#running) void run.endWaitFor(this.#running);
+    const released = run.run(async () => {
+      if (this.#running) void run.failIfIdle(this.#running);
       await before;
       if (call.finished) return undefined;
       this.#running = run;

@@ -32,7 +32,7 @@ import {
 import { serialized } from "../values/serialize.ts";
 import { PgzError, ResponseTooLargeError, UsageError } from "../util/errors.ts";
 import type { CallSubject } from "../util/observer.ts";
-import { isCopy, isPipelinable } from "../util/statement-words.ts";
+import { isClientCopy, isPipelinable } from "../util/statement-words.ts";
 import { errorOf, here, traced } from "../util/trace.ts";
 import type { RowMode } from "../values/objects.ts";
 import type { SqlValue } from "../values/parameter-types.ts";
@@ -358,7 +358,7 @@ export abstract class Queries extends CallRunner {
     const { atomic = true, results = "rows" } = options;
     oneOf(true, false)(atomic, "atomic");
     const items = queries.map((query: QueryInput) => this.asQuery(query, options));
-    if (items.some(({ text }) => isCopy(text)))
+    if (items.some(({ text }) => isClientCopy(text)))
       throw new UsageError("COPY_NEEDS_COPY_CALL", "COPY with data cannot be part of a batch: use copyFrom or copyTo.");
     const [values, mode] = this.#values({ ...options, onLimit: "error" });
     const output = {
@@ -437,7 +437,7 @@ export abstract class Queries extends CallRunner {
       if (shape) call.succeed({ parameterTypes: [...shape.parameterTypes], fields: shape.columns });
     };
     // Describing runs nothing, so it may always share the wire.
-    return await this.run({ text }, options, waiting(body), "shared");
+    return await this.run({ text, isDescribed: true }, options, waiting(body), "shared");
   }
 
   // -- calls ----------------------------------------------------------------------------------------------------------

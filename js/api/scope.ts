@@ -10,7 +10,7 @@ import type { Rows } from "../rows/rows.ts";
 import type { RowInput } from "../statement/sql.ts";
 import { notInScope } from "../statement/scoped-statement.ts";
 import { UsageError } from "../util/errors.ts";
-import { isCopy } from "../util/statement-words.ts";
+import { isClientCopy } from "../util/statement-words.ts";
 import { Calls } from "./calls.ts";
 import type { Counters } from "./ledger.ts";
 import type { CallArguments } from "./call-runner.ts";
@@ -91,7 +91,7 @@ export class Scope extends Calls {
 
   /** Runs the call in the client's queue, with our session. */
   protected override run<T>(...[subject, options, body, use]: CallArguments<T>): Promise<T> {
-    if (isCopy(subject.text)) throw copyNeedsTransaction();
+    if (isClientCopy(subject.text)) throw copyNeedsTransaction();
     const scoped: typeof body = (call, session, ending) => body(call, this.#sessionOf(session), ending);
     // Calls that share a connection would find what the settings leave.
     const sharing = use === "shared" && this.#settings.change !== "none" ? "alone" : use;

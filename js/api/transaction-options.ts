@@ -32,7 +32,7 @@ export interface TransactionOptions {
   readonly timeout?: number | undefined;
 }
 
-const NAMES = namesOf<TransactionOptions>({
+const OPTION_NAMES = namesOf<TransactionOptions>({
   isolation: true,
   readOnly: true,
   deferrable: true,
@@ -43,7 +43,7 @@ const NAMES = namesOf<TransactionOptions>({
 
 /** Returns the statement that begins it. Throws if an option is invalid. */
 export function beginStatement(config: Config, options: TransactionOptions): string {
-  checkOptions(options, NAMES);
+  checkOptions(options, OPTION_NAMES);
   const { isolation, readOnly, deferrable, retry = false } = options;
   attempts(retry, "retry");
   callOption(config, options, "timeout");
@@ -76,7 +76,7 @@ export function checkWork(work: unknown): void {
 
 /** Throws if a nested transaction is given options. */
 export function refuseOptions(options: TransactionOptions): void {
-  checkOptions(options, NAMES);
-  if (NAMES.some((name) => options[name as keyof TransactionOptions] !== undefined))
+  checkOptions(options, OPTION_NAMES);
+  if (OPTION_NAMES.some((name) => options[name as keyof TransactionOptions] !== undefined))
     throw new UsageError("INVALID_OPTION", "A nested transaction has no options: give them to the outer one.");
 }

@@ -1,6 +1,6 @@
 // One call of `transaction`: it gets a session, and runs its callback until COMMIT, again after a conflict.
 //
-//   made ── through: its turn, its session ──> BEGIN … callback … COMMIT ──> over
+//   made ── run: its turn, its session ──> BEGIN … callback … COMMIT ──> over
 //                                                ^         │
 //                                                └─────────┘ a conflict, and `retry`
 //
@@ -21,7 +21,7 @@ import type { TransactionOptions } from "./transaction-options.ts";
 
 /** What is run: the callback, and the BEGIN that its options have made. */
 interface Work<T> {
-  readonly work: (transaction: Transaction) => T | Promise<T>;
+  readonly callback: (transaction: Transaction) => T | Promise<T>;
   readonly begin: string;
   readonly options: TransactionOptions;
 }
@@ -58,7 +58,7 @@ export class TransactionRun<T> implements Earlier {
    * Runs the transaction on the session that `connect` gives, once it does; with `undefined` the call has ended
    * meanwhile. Resolves when the connection is free again, whatever became of the call.
    */
-  async through(connect: () => Promise<Session | undefined>): Promise<void> {
+  async run(connect: () => Promise<Session | undefined>): Promise<void> {
     try {
       const session = await connect().catch((error: unknown) => {
         throw ownError(error); // several calls may have waited for the same connect
@@ -72,7 +72,7 @@ export class TransactionRun<T> implements Earlier {
   async #runOn(session: Session): Promise<void> {
     const { call } = this;
     const { connection } = session;
-    const { work, begin, options } = this.#work;
+    const { callback, begin, options } = this.#work;
     if (session.transaction.status !== "I")
       throw new UsageError(
         "TRANSACTION_OPEN",
@@ -92,7 +92,7 @@ export class TransactionRun<T> implements Earlier {
       session.transaction.beginCallback(begin);
       call.reaches("calls");
       try {
-        return call.succeed(await transaction.runToCommit(work));
+        return call.succeed(await transaction.runToCommit(callback));
       } catch (error) {
         const conflict = transaction.mayBeStored ? undefined : conflictIn(error);
         if (call.finished || connection.closed || !conflict) throw error;
@@ -119,7 +119,7 @@ export class TransactionRun<T> implements Earlier {
    * case from two concurrent transactions, but it needs a flag in workerd, and before Node 24 it slows down each
    * promise of the process.
    */
-  async endWaitFor(earlier: Earlier): Promise<void> {
+  async failIfIdle(earlier: Earlier): Promise<void> {
     const { call } = this;
     const over = new Promise<void>((resolve) => [earlier.call, call].forEach((one) => one.whenOver(resolve)));
     for (;;) {

@@ -1,7 +1,7 @@
 // `pgz-edge copy-in`: stores a file or standard input in a table by COPY.
 //
 // Knows the progress line, and what is stored if the command ends early: nothing, unless the end of the data was sent.
-import { existsSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { PostgresError } from "../index.ts";
 import { choice, refuseUrls } from "./arguments.ts";
 import type { Command, Task } from "./command.ts";
@@ -36,12 +36,14 @@ ${PROGRESS_HELP}`,
   run,
 };
 
+const isFile = (path: string) => statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+
 async function run(task: Task): Promise<void> {
   const { values, options, signal } = task;
   refuseUrls(...values);
   const [given, file, ...others] = values;
   if (given === undefined || others.length) throw new Misuse("Pass one table, and one file or none.");
-  if (file !== undefined && existsSync(given) && !existsSync(file))
+  if (file !== undefined && file !== "-" && isFile(given) && !existsSync(file))
     throw new Misuse("The first value is a file, the second one is none: pass the table, and then the file.");
   const format = choice(task, "format", COPY_FORMATS) ?? "csv";
   const hasHeader = format === "csv" && options["no-header"] !== true;

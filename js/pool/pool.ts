@@ -170,9 +170,9 @@ export class Pool extends TransactionCalls {
     const refused = this.refused();
     if (refused) throw refused;
     let member: Member | undefined;
-    const run = new TransactionRun<T>(this.config, this.counters, { work, begin, options });
+    const run = new TransactionRun<T>(this.config, this.counters, { callback: work, begin, options });
     const { call } = run;
-    const released = run.through(async () => {
+    const released = run.run(async () => {
       if (call.finished) return undefined;
       member = this.#lender.aloneAtOnce() ?? (await this.#lender.borrowFor(call, exclusiveRequest()));
       this.#transactions++;

@@ -27,7 +27,7 @@ import {
 } from "../server/shapes.ts";
 import { BoundedSet } from "../util/bounded.ts";
 import { PgzError } from "../util/errors.ts";
-import { FIRST_OF_A_DATABASE } from "../values/oid.ts";
+import { BPCHAR, FIRST_OF_A_DATABASE, NAME, TEXT, VARCHAR } from "../values/oid.ts";
 import { COLUMNS_KNOWN, ROWS_NONE, type Column, type CoreConnection, type Limits } from "../wasm/boundary.ts";
 import type { Definition } from "../wasm/type-definitions.ts";
 import { mayAskAgain } from "./again.ts";
@@ -145,6 +145,7 @@ export class Statements {
     };
     // An earlier operation may have received other columns since.
     const isNext = () => {
+      if (request.form === ROWS_NONE) return;
       const columns = this.#learned.columns(shape);
       if (!known || !columns || known === columns) return;
       this.#refuseOtherForm(shape.id, columns);
@@ -204,17 +205,19 @@ export class Statements {
   }
 
   /**
-   * Throws if a column was requested as text because of the type that it had, and has another one now. The core would
-   * take the text for the value: it cannot see that another form was meant. The text of an enum is its value; but a
-   * parser is found by the type, so the statement is learned anew.
+   * Throws if a column was requested as text because of the type that it had, and has another one now, or is new. The
+   * core would take the text for the value: it cannot see that another form was meant. The text of an enum is its
+   * value; but a parser is found by the type, so the statement is learned anew.
    */
   #refuseOtherForm(id: number, columns: readonly Column[]): void {
     const shape = this.#learned.shape(id);
     if (!shape) return;
-    const changed = columns.filter(
-      ({ typeOid }, at) => shape.resultFormats[at] === 0 && shape.columns[at]?.typeOid !== typeOid,
-    );
-    const other = changed.find((column) => !isEnum(column) && !this.#catalog.isText(column.typeOid));
+    const { resultFormats: formats } = shape;
+    // In Bind one format holds for all columns, however many there are by now, and no format means text.
+    const formatOf = (at: number) => (formats.length > 1 ? formats[at] : (formats[0] ?? 0));
+    const changed = columns.filter(({ typeOid }, at) => formatOf(at) === 0 && shape.columns[at]?.typeOid !== typeOid);
+    const isValue = (column: Column) => isTextual(column) || this.#catalog.isText(column.typeOid);
+    const other = changed.find((column) => !isValue(column));
     if (other || (changed.length && this.#catalog.hasNames)) this.forgetShape(shape.sql);
     if (other) throw shapeChanged(other);
   }
@@ -437,6 +440,12 @@ export class Statements {
     return { ...shape, resultFormats, types };
   }
 
+  /** Whether the server writes the column in binary, and the core reads that. */
+  hasBinaryForm({ typeOid }: Column): boolean {
+    const { refusedTypes } = this.#scope.server;
+    return !refusedTypes.has(typeOid) && this.#connection.core.call((handle) => handle.result_format(typeOid)) === 1;
+  }
+
   // -- what has run here ----------------------------------------------------------------------------------------------
 
   /**
@@ -452,6 +461,11 @@ export class Statements {
       return undefined;
     }
   }
+}
+
+/** Whether the text of the column's type is its value, whatever the settings are. */
+function isTextual(column: Column): boolean {
+  return isEnum(column) || [TEXT, VARCHAR, BPCHAR, NAME].includes(column.typeOid);
 }
 
 /** Whether the column is of a type of the database whose text is its value: of fixed size, as all enums are. */

@@ -89,10 +89,10 @@ export async function copyRows(
   if (!(await transaction.begun(call))) return undefined;
   const shape = await statements.learn(call, query);
   if (!shape || !(await learnNames(call, connection, catalog, form.policy))) return undefined;
-  const { columns, parameterTypes, resultFormats } = shape;
+  const { columns, parameterTypes } = shape;
   if (parameterTypes.length)
     throw new UsageError("INVALID_QUERY", "COPY cannot have parameters: write the values into the query, or use rows.");
-  const unreadable = columns.find((_, index) => !resultFormats[index]);
+  const unreadable = columns.find((column) => !statements.hasBinaryForm(column));
   if (unreadable)
     throw new UsageError(
       "INVALID_QUERY",

@@ -92,13 +92,15 @@ export class Cursor<Row> {
 
   /**
    * Closes the portal, or commits the cursor's own transaction, which closes it too: no more rows are wanted. Resolves
-   * when that is done, or at once if the call had failed before: then `closed` tells when. May be called again.
+   * when that is done, or at once if the call has failed: then `closed` tells when. May be called again. On a silent
+   * server it takes as long as the call's deadline, if there is one.
    *
-   * @throws the error of that COMMIT. A silent server delays the end of a loop no longer than the call's deadline.
+   * @throws why nothing is committed, or may not be: also if the loop's body ran when the call failed. In the caller's
+   * transaction nothing is thrown, because that transaction reports it.
    */
   close(): Promise<void> {
     const ended = Promise.race([this.#end(), this.#failed]);
-    return this.#call.finished ? ended.catch(() => {}) : ended;
+    return this.#isOwn ? ended : ended.catch(() => {});
   }
 
   async #fetch(): Promise<Row[]> {
@@ -116,7 +118,7 @@ export class Cursor<Row> {
     const rows = this.#rows.take();
     this.more = operation.suspended;
     if (this.more) operation.rowCount = rows.length;
-    else if (this.#isOwn) await this.#commitOwn();
+    else if (this.#isOwn && !this.#call.finished) await this.#commitOwn();
     if (rows.length > 0) this.#call.reaches("rows");
     return rows;
   }
@@ -131,7 +133,7 @@ export class Cursor<Row> {
 
   #lost(error: PgzError): void {
     const { connection, transaction } = this.#session;
-    // A transaction of its own needs no other report. One of the user's does: a loop that is left reads no error.
+    // A transaction of its own needs no other report: `close` throws. One of the user's does.
     const outcome = transaction.outcomeOfLoss;
     if (this.#isOwn) connection.lossIsReported = true;
     else if (outcome) this.#call.lost = { transaction: outcome };

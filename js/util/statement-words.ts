@@ -78,7 +78,7 @@ function hasRollback(reader: SqlReader): boolean {
 }
 
 /** Whether it is a COPY whose data travel over this connection. */
-export function isCopy(text: string): boolean {
+export function isClientCopy(text: string): boolean {
   if (firstWord(text) !== "copy") return false;
   const reader = new SqlReader(text);
   while (reader.next() !== "end")

@@ -2,7 +2,7 @@
 import { expect, test } from "vitest";
 import { copyText } from "../../js/statement/copy-statement.ts";
 import { sql } from "../../js/statement/sql.ts";
-import { isCopy } from "../../js/util/statement-words.ts";
+import { isClientCopy } from "../../js/util/statement-words.ts";
 
 test.each([
   "copy t from stdin",
@@ -11,7 +11,7 @@ test.each([
   "copy (select 'x', \"y\" from t) to stdout",
   ";copy t to stdout",
 ])("%j is such a COPY statement", (text) => {
-  expect(isCopy(text)).toBe(true);
+  expect(isClientCopy(text)).toBe(true);
   expect(copyText(text)).toBe(text);
 });
 
@@ -28,7 +28,7 @@ test.each([
   "insert into stdin values (1)",
   "",
 ])("%j is not, so it is refused before it runs", (text) => {
-  expect(isCopy(text)).toBe(false);
+  expect(isClientCopy(text)).toBe(false);
   expect(() => copyText(text)).toThrow(expect.objectContaining({ name: "UsageError", code: "COPY_NEEDS_COPY_CALL" }));
 });
 

@@ -209,6 +209,30 @@ test("an abort while a batch is in flight cancels the batch, and then the transa
   await goesOn(session);
 });
 
+test("an abort that comes too late for the last batch still rolls back", async () => {
+  const abort = new AbortController();
+  const { session, batches } = await begin({ signal: abort.signal });
+  const last = batches.next();
+  await session.flight();
+  abort.abort();
+  await expect(last).rejects.toMatchObject({ code: "ABORTED", committed: true });
+  await acceptCancel();
+  session.send(rows(2, 3), ended(1, "T"));
+  expect(await queryText(session)).toBe("ROLLBACK");
+  session.send(completeAndReady("ROLLBACK"));
+  await goesOn(session);
+});
+
+test("a loop that is left after its call has failed reports the failure", async () => {
+  const abort = new AbortController();
+  const { session, batches } = await begin({ signal: abort.signal });
+  abort.abort();
+  await expect(batches.return()).rejects.toMatchObject({ code: "ABORTED", committed: true });
+  expect(await queryText(session)).toBe("ROLLBACK");
+  session.send(completeAndReady("ROLLBACK"));
+  await goesOn(session);
+});
+
 // -- in a user's transaction -----------------------------------------------------------------------------------------
 
 /** Runs this in a transaction that has begun with a statement. */

@@ -1,5 +1,5 @@
-// What the words of a statement say (js/util/statement-words.ts). `isPipelinable` and `isCopy` are tested beside what
-// follows from them: first-run-sql.test.ts, copy-statement.test.ts.
+// What the words of a statement say (js/util/statement-words.ts). `isPipelinable` and `isClientCopy` are tested beside
+// what follows from them: first-run-sql.test.ts, copy-statement.test.ts.
 import { expect, test } from "vitest";
 import { isRead, isUndone, mayBegin, mayCommitApart, mayKeep, rollsBack } from "../../js/util/statement-words.ts";
 

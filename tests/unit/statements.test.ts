@@ -286,6 +286,7 @@ test("changed columns drop the description of each statement of the call, at onc
 test.each([
   ["binary, so it says itself what it is", [1], columnOf(20), "read"],
   ["the text of an enum", [0], { ...columnOf(20_002), typeSize: 4 }, "read"],
+  ["the text of varchar", [0], columnOf(1043), "read"],
   ["the text of an array", [0], { ...columnOf(20_002), typeSize: -1 }, "refused"],
   ["the text of a built-in type, which depends on settings", [0], columnOf(701), "refused"],
 ] as const)("a column of another type than was described is %s: %s", async (_, resultFormats, column, outcome) => {
@@ -299,6 +300,21 @@ test.each([
   expect(session.statements.known("select n")).toBe(outcome === "read" ? shape : undefined);
   // What the core has told it tells no second time.
   expect(session.told.columns(shape)).toEqual([column]);
+});
+
+test.each([
+  ["as text, like the only one that was described", [25], 20_002, "refused"],
+  ["as text, where none was described", [], 701, "refused"],
+  ["in binary, like the only one that was described", [23], 20_002, "read"],
+] as const)("a column that is new, and comes %s: %#", async (_, types, typeOid, outcome) => {
+  const learning = learn("select n");
+  last().answer({ ...shapeOf(types), resultFormats: types.map((oid) => (oid === 25 ? 0 : 1)) });
+  const shape = (await learning)!;
+  session.told.remember(shape);
+  const columns = [...types.map((oid) => columnOf(oid)), { ...columnOf(typeOid), typeSize: -1 }];
+  const told = () => session.statements.handlers.columns!({ shape: shape.id, columns } as never);
+  if (outcome === "refused") expect(told).toThrow(expect.objectContaining({ code: "SHAPE_CHANGED" }));
+  else told();
 });
 
 test("a statement with a type that is gone is described once more, under the same name", async () => {

@@ -133,13 +133,15 @@ export class Feed extends DurableObject<FeedEnv> {
   /**
    * Disconnects dead clients, and leaves the server when no client is left and its log was read. `lagBytes` counts to
    * the end that the log had when reading began. Without that, a server that is slow to pass over what is not of orders
-   * would be left before it comes to them, at each alarm.
+   * would be left before it comes to them, at each alarm. A server that is away is left to the next alarm.
    */
   #tend(reading: AbortController, { state, lagBytes }: ChangesStats): void {
     const now = Date.now();
     for (const client of this.#clients) if (!client.isAlive(now)) this.#leave(client);
-    const hasReadAll = state === "streaming" && lagBytes === 0;
-    if (!this.#clients.size && hasReadAll && now - this.#lastRead > feeding.quiet) reading.abort();
+    if (this.#clients.size) return;
+    const isReading = state === "streaming" && lagBytes > 0;
+    const patience = state === "streaming" ? feeding.quiet : feeding.wake;
+    if (!isReading && now - this.#lastRead > patience) reading.abort();
   }
 
   #leave(client: FeedClient): void {

@@ -35,7 +35,7 @@ export interface QueryConfig {
 /** A query whose rows are arrays. */
 export type QueryArrayConfig = QueryConfig & { rowMode: "array" };
 
-/** Returns a copy with the same getters and prototype, so that the caller's object does not change. */
+/** Returns a copy with the same prototype, so that the caller's object does not change. */
 export function normalizeQueryConfig(config: string | QueryConfig, values?: unknown, callback?: unknown): QueryConfig {
   const copy: QueryConfig = typeof config === "string" ? { text: config } : copyOf(config);
   if (typeof values === "function") copy.callback = values as QueryCallback;
@@ -44,13 +44,28 @@ export function normalizeQueryConfig(config: string | QueryConfig, values?: unkn
   return copy;
 }
 
+/** What a query reads of its configuration. */
+const MEMBERS = Object.keys({
+  text: true,
+  values: true,
+  name: true,
+  rowMode: true,
+  types: true,
+  binary: true,
+  queryMode: true,
+  rows: true,
+  portal: true,
+  callback: true,
+  query_timeout: true,
+} satisfies Record<keyof QueryConfig, true>) as (keyof QueryConfig)[];
+
 /** Getters of a class are evaluated, because its private members stay with the object, as in the driver's `sql`. */
 function copyOf(config: QueryConfig): QueryConfig {
   const copy = Object.create(
     Object.getPrototypeOf(config) as object,
     Object.getOwnPropertyDescriptors(config),
   ) as object;
-  for (const name of ["text", "values"] as const)
+  for (const name of MEMBERS)
     if (name in config && !Object.hasOwn(config, name))
       Object.defineProperty(copy, name, { value: config[name], writable: true, enumerable: true, configurable: true });
   return copy as QueryConfig;

@@ -94,8 +94,10 @@ export const copyRows: Cases = {
   },
   async "copyToRows gives what rows gives, for every type that is read in binary"(t) {
     const client = await t.client();
+    await client.simple("create type pg_temp.copied_mood as enum ('sad')");
     const query =
       "select n, n::int8 as big, n / 7.0 as m, 't' || n as t, " +
+      "'sad'::pg_temp.copied_mood as e, array['sad'::pg_temp.copied_mood] as es, " +
       "now()::date - n as d, array[n, null] as a, jsonb_build_object('n', n) as j, row(n, 'x') as r " +
       "from generate_series(1, 3000) n -- all\n; -- done";
     const collect = async (rows: AsyncIterable<unknown>) => {

@@ -2,7 +2,7 @@
 import type { Client } from "../../../js/index.ts";
 import type { Cases, Context } from "../context.ts";
 import { pause, until } from "../../support/until.mjs";
-import { gone, newMark, pidOf, unseen } from "./helpers.ts";
+import { gone, newMark, newSchema, pidOf, unseen } from "./helpers.ts";
 
 /** Returns the state of a session as the server reports it to another session: "idle", "idle in transaction" … */
 async function sessionState(t: Context, client: Client): Promise<() => Promise<string | null | undefined>> {
@@ -120,6 +120,26 @@ export const cursor: Cases = {
     t.assert.equal((await client.query("table changed")).rowCount, 5);
     t.assert.equal((await client.cursor("create temp table made (n int4)", 2).next()).done, true);
     await t.assert.rows(client.query("table made"), []);
+  },
+  async "leaving a cursor says that nothing is stored, if its call failed while the body of the loop ran"(t) {
+    const [client, schema] = await newSchema(t);
+    await client.exec(`create table ${schema}.kept (n int4)`);
+    const insert = `insert into ${schema}.kept select generate_series(1, 9) returning n`;
+    const leaving = new AbortController();
+    const left = async () => {
+      for await (const batch of client.cursor(insert, 2, { signal: leaving.signal })) {
+        t.assert.equal(batch.length, 2);
+        leaving.abort();
+        break;
+      }
+    };
+    await t.assert.rejects(left(), { code: "ABORTED", committed: true, retryable: false });
+    await t.assert.rows(client.query(`select n from ${schema}.kept`), []);
+    const thrown = async () => {
+      for await (const batch of client.cursor(insert, 2, { signal: AbortSignal.abort() }))
+        throw new RangeError(`${batch.length}`);
+    };
+    await t.assert.code(thrown(), "ABORTED");
   },
   async "an error between the batches of a cursor reaches its reader, and the transaction is gone"(t) {
     const client = await t.client();

@@ -287,7 +287,7 @@ function cursor(host: Host, given: Arguments): AsyncGenerator<unknown> {
     host,
     (inner) => methodOf(inner, "cursor")(...given) as AsyncIterable<unknown>,
     (batches) => batches,
-    undefined, // what a cursor's statement has written stays when its loop is left
+    "kept",
   );
 }
 
@@ -295,10 +295,10 @@ async function* looped<Item, T>(
   host: Host,
   open: (inner: Transaction) => T,
   each: (value: T) => AsyncIterable<Item>,
-  whenLeft: unknown = LEFT,
+  whenLeft: "undone" | "kept" = "undone",
 ): AsyncGenerator<Item, void, undefined> {
   const { value, end } = await held(host, open);
-  let wrong = whenLeft;
+  let wrong: unknown = whenLeft === "undone" ? LEFT : undefined;
   try {
     yield* each(value);
     wrong = undefined;

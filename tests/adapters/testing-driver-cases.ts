@@ -238,8 +238,10 @@ export const driverCases: Record<string, Case> = {
     for await (const some of db.cursor("select name from item", 3)) sizes.push(some.length);
     equal(sizes, [2, 2, 1, 3, 2]);
     for await (const row of db.rows("select i from generate_series(1, 1000000) i")) if (row["i"] === 3) break;
-    for await (const _ of db.cursor("delete from item returning id", 1)) break;
+    for await (const _ of db.rows("delete from item returning id")) break;
     equal((await names(db)).length, 5, "the loop was left, so the deletion is undone");
+    for await (const _ of db.cursor("insert into item (name) values ('n6') returning id", 1)) break;
+    equal((await names(db)).length, 6, "a cursor that is left keeps what its statement has written");
     equal(await new Response(await db.stream("select 1 as a", { format: "json" })).text(), '[{"a":1}]');
     const response = await db.respond("select 1 as a");
     equal(
@@ -250,7 +252,7 @@ export const driverCases: Record<string, Case> = {
     const broken = new Response(await db.stream("select 1 / (5000 - i) from generate_series(1, 10000) i")).text();
     equal(await code(broken), "22012");
     equal(await code(db.stream("select 1 / 0")), "22012");
-    equal((await names(db)).length, 5);
+    equal((await names(db)).length, 6);
   }),
 
   "COPY, batches, prepared statements and the rest": both(async (db) => {

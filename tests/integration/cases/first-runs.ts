@@ -507,6 +507,22 @@ export const firstRuns: Cases = {
     }
   },
 
+  async "a column that is added to a statement of one column is never read in that one's form"(t) {
+    const [client, s] = await newSchema(t);
+    await client.simple(`create type ${s}.mood as enum ('sad'); create type ${s}.pair as (a int4, b text);
+      create table ${s}.kept (m ${s}.mood); insert into ${s}.kept values ('sad')`);
+    const query = `select * from ${s}.kept`;
+    for (let run = 0; run < 2; run++) await t.assert.rows(client.query(query), [{ m: "sad" }]);
+    await unseen(client, `alter table ${s}.kept add p ${s}.pair default row(1, 'x')`);
+    for (const one of [client, await t.client()]) {
+      const outcome = await one.query(query).catch((error: PgzError) => error.code);
+      const whole = [{ m: "sad", p: { a: 1, b: "x" } }];
+      if (typeof outcome === "string") t.assert.equal(outcome, "SHAPE_CHANGED");
+      else t.assert.deepEqual(outcome.rows, whole);
+      await t.assert.rows(one.query(query), whole);
+    }
+  },
+
   async "a text that means enums of two schemas in turn is always read, and stores each row once"(t) {
     const [client, s] = await newSchema(t);
     const other = `${s}_2`;

@@ -45,11 +45,11 @@ const rowOf = (shape, part, metric, unit, values) => {
 async function distances({ primary, standbys }, trials) {
   const far = await delayingProxy(primary.url);
   const close = await delayingProxy(standbys[0].url);
-  const cluster = createCluster([far.url, close.url], { sslmode: "disable", lookInterval: 600_000, maxLag: Infinity });
+  const cluster = createCluster([far.url, close.url], { sslmode: "disable", probeInterval: 600_000, maxLag: Infinity });
   try {
     await cluster.exec("create table visits (id int)");
     await standbys[0].catchUp(primary);
-    await cluster.look();
+    await cluster.probe();
     const insert = sql`insert into visits values (${1})`;
     const count = sql`select count(*)::int4 as n from visits`;
     const given = { position: true };
@@ -89,12 +89,12 @@ async function distances({ primary, standbys }, trials) {
 
 async function cpus({ primary, standbys }, trials, calls) {
   const urls = [primary.url, standbys[0].url];
-  const options = { sslmode: "disable", lookInterval: 600_000, maxLag: Infinity };
+  const options = { sslmode: "disable", probeInterval: 600_000, maxLag: Infinity };
   const cluster = createCluster(urls, options);
   const pool = createPool(urls[0], { sslmode: "disable" });
   const position = await cluster.position(); // publishes a position
   await standbys[0].catchUp(primary);
-  await cluster.look();
+  await cluster.probe();
   const behind = cluster.reads.after(position);
   const one = sql`select ${1}::int4 as n`;
   const ways = {

@@ -52,8 +52,8 @@ export async function logIn(
 ): Promise<Handover> {
   const asked = input instanceof Calls ? asOf(input, options) : configured(input, { ...options, earlyQuery: false });
   // With several servers, the socket of the last one: the servers before it did not satisfy `targetSessionAttrs`.
-  let ferry: Ferry | undefined;
-  const wrapSocket = (socket: Socket) => new Ferry(socket, (ready) => (ferry = ready));
+  let handed: HandedSocket | undefined;
+  const wrapSocket = (socket: Socket) => new HandedSocket(socket, (ready) => (handed = ready));
   const ours = replication ? [["replication", replication] as const] : [];
   const config = { ...asked, wrapSocket, startup: [...asked.startup, ...ours] };
   const isHome = runtime().inRequest?.() ?? (() => true);
@@ -61,7 +61,7 @@ export async function logIn(
   await connection.startup.done;
   const request = connection.core.call((handle) => handle.cancel_request());
   const { parameters, link } = connection;
-  const socket = ferry!.give();
+  const socket = handed!.give();
   void connection.close();
   return {
     socket,
@@ -86,10 +86,10 @@ function asOf(calls: Calls, { signal, startup }: Options): Config {
  * The login's socket. It passes on the bytes up to the end of a ReadyForQuery and keeps the rest. The rest is for the
  * next owner, unless the login reads on, as it does to ask the server about itself (`targetSessionAttrs`).
  */
-class Ferry implements Socket {
+class HandedSocket implements Socket {
   readonly #socket: Socket;
   /** Called at each ReadyForQuery. */
-  readonly #ready: (socket: Ferry) => void;
+  readonly #ready: (socket: HandedSocket) => void;
   #given = false;
   /** Bytes that arrived after ReadyForQuery. */
   #rest: Uint8Array | undefined;
@@ -97,7 +97,7 @@ class Ferry implements Socket {
   #header: number[] = [];
   #missing = 0;
 
-  constructor(socket: Socket, ready: (socket: Ferry) => void) {
+  constructor(socket: Socket, ready: (socket: HandedSocket) => void) {
     this.#socket = socket;
     this.#ready = ready;
   }

@@ -229,7 +229,7 @@ export class After extends Routed {
    */
   async #learn(timeline: number, options: CallOptions): Promise<void> {
     if (timeline) this.router.suspect();
-    await this.router.lookForStandby(options);
+    await this.router.probeForStandby(options);
   }
 
   /**
@@ -237,13 +237,13 @@ export class After extends Routed {
    * happened by `until`, or if the standby cannot be asked.
    */
   async #isThere(server: Server, until: number, limits: CallLimits): Promise<boolean> {
-    const { lookout } = this.router;
+    const { probes } = this.router;
     for (let pause = FIRST_REPLAY_PAUSE; ; pause = Math.min(pause * 2, LONGEST_REPLAY_PAUSE)) {
       const left = until - performance.now();
       if (left <= 0) return false;
       await limits.pause(Math.min(pause, left));
       try {
-        const lsn = await lookout.replayPosition(server, until - performance.now());
+        const lsn = await probes.replayPosition(server, until - performance.now());
         if (lsn === undefined || lsn >= this.#position.lsn) return true;
       } catch {
         return false;
@@ -279,7 +279,7 @@ export class After extends Routed {
         router.suspect();
         if (attempts === MOST_PRIMARIES) throw leftBehind(error);
         pool.reset();
-        await limits.wait(router.lookout.look());
+        await limits.wait(router.probes.probe());
         if (attempts > 1) await limits.pause(STALE_PRIMARY_PAUSE * attempts);
       }
     }

@@ -180,12 +180,12 @@ export class ClusterCalls extends TransactionCalls {
 
   /**
    * Asks all servers now for their role, position and round trip. Calls do so by themselves when what is known is too
-   * old (`lookInterval`). A program that must have its standbys from the start can wait for this.
+   * old (`probeInterval`). A program that must have its standbys from the start can wait for this.
    */
-  async look(): Promise<void> {
+  async probe(): Promise<void> {
     const refused = this.refused();
     if (refused) throw refused;
-    await this.#router.lookout.look();
+    await this.#router.probes.probe();
   }
 
   /** Closes the pools, as {@link Pool.close}. It never rejects, and may be called again. */
@@ -281,11 +281,11 @@ export class ClusterCalls extends TransactionCalls {
 
   /** Looks, and returns whether the server that was used as the primary no longer is. */
   async #hasMoved(): Promise<boolean> {
-    const { servers, lookout } = this.#router;
+    const { servers, probes } = this.#router;
     const before = servers.memory.timeline;
     const pool = servers.primary;
     this.#router.suspect();
-    await lookout.look();
+    await probes.probe();
     const hasMoved = servers.memory.timeline > before || servers.primary !== pool;
     if (hasMoved) pool?.reset();
     return hasMoved;

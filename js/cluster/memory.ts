@@ -2,7 +2,7 @@
 // which ones follow, how far and how near each one is, and how far the primary was at which time.
 //
 // Facts only: on Workers sockets and promises belong to a request, so none is here. Knows how a lag is computed. Must
-// not know how servers are asked (lookout.ts), or which one is chosen (choice.ts).
+// not know how servers are asked (probes.ts), or which one is chosen (choice.ts).
 import type { ServerStatus } from "./questions.ts";
 
 /** What is known about one server. Times are of `performance.now()`. */
@@ -29,7 +29,7 @@ interface Mark {
   readonly lsn: bigint;
 }
 
-/** Maximum number of marks. A lag is computed from them; there is about one per `lookInterval`. */
+/** Maximum number of marks. A lag is computed from them; there is about one per `probeInterval`. */
 const MOST_MARKS = 100;
 /** Weight of the newest round trip in the mean. */
 const WEIGHT = 0.3;
@@ -42,8 +42,8 @@ export class Memory {
   #timeline = 0;
   #system = 0n;
   /** When the servers were last asked. */
-  lookedAt = -Infinity;
-  /** Roles may have changed, so the next look must ask all servers. */
+  probedAt = -Infinity;
+  /** Roles may have changed, so the next probe must ask all servers. */
   isSuspect = true;
 
   of(key: string): Facts {

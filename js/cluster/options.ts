@@ -23,8 +23,8 @@ export interface ClusterOptions extends PoolOptions {
    * When it is older, the next call of `reads` asks them again. That call waits for the answers only if no known
    * standby is suitable, for example after `maxLag`. There is no timer. Default 2,000.
    */
-  readonly lookInterval?: number | undefined;
-  /** Returns the present servers. Called in each look: new servers are added, missing ones are dropped. */
+  readonly probeInterval?: number | undefined;
+  /** Returns the present servers. Called in each probe: new servers are added, missing ones are dropped. */
   readonly discover?: (() => readonly ConnectInput[] | Promise<readonly ConnectInput[]>) | undefined;
 }
 
@@ -32,20 +32,20 @@ export interface ClusterOptions extends PoolOptions {
 export interface ClusterConfig {
   readonly maxLag: number;
   readonly wait: number;
-  readonly lookInterval: number;
+  readonly probeInterval: number;
   readonly discover: ClusterOptions["discover"];
 }
 
-const DEFAULTS = { maxLag: 10_000, wait: 1_000, lookInterval: 2_000 };
+const DEFAULTS = { maxLag: 10_000, wait: 1_000, probeInterval: 2_000 };
 
 /** @throws UsageError `INVALID_OPTION` */
 export function splitOptions(options: ClusterOptions): { config: ClusterConfig; pool: PoolOptions } {
-  const { maxLag, wait, lookInterval, discover, ...pool } = options;
+  const { maxLag, wait, probeInterval, discover, ...pool } = options;
   if (discover !== undefined && typeof discover !== "function") throw invalid("discover", "a function");
   const config = {
     maxLag: maxLag === Infinity ? maxLag : milliseconds("maxLag", maxLag),
     wait: milliseconds("wait", wait),
-    lookInterval: milliseconds("lookInterval", lookInterval),
+    probeInterval: milliseconds("probeInterval", probeInterval),
     discover,
   };
   return { config, pool };

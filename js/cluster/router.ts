@@ -1,7 +1,7 @@
 // Where a call of the cluster goes: which server is chosen, what observers and `stats()` learn of it, and what is
 // learned from a failure.
 //
-// Holds together the servers, the memory about them, and the lookout. Must not know what a call does, or positions.
+// Holds together the servers, the memory about them, and the probes. Must not know what a call does, or positions.
 import {
   ConnectionError,
   PostgresError,
@@ -15,12 +15,12 @@ import {
 import { onAbort } from "../util/abort.ts";
 import { withDeadline } from "../util/deadline.ts";
 import { choose, lagOf, type Choice } from "./choice.ts";
-import { Lookout } from "./lookout.ts";
+import { Probes } from "./probes.ts";
 import type { ClusterConfig } from "./options.ts";
 import type { Server, Servers } from "./servers.ts";
 
 /**
- * Milliseconds between two looks for a primary that cannot be found. The pause doubles each time, up to the longest.
+ * Milliseconds between two probes for a primary that cannot be found. The pause doubles each time, up to the longest.
  */
 const FIRST_SEARCH_PAUSE = 20,
   LONGEST_SEARCH_PAUSE = 500;
@@ -37,7 +37,7 @@ interface Wish {
 
 export class Router {
   readonly servers: Servers;
-  readonly lookout: Lookout;
+  readonly probes: Probes;
   readonly config: ClusterConfig;
   /** Calls of `reads` by where they went and why. */
   readonly reads: Reads = {
@@ -57,28 +57,28 @@ export class Router {
   constructor(servers: Servers, config: ClusterConfig) {
     this.servers = servers;
     this.config = config;
-    this.lookout = new Lookout(servers, config);
+    this.probes = new Probes(servers, config);
   }
 
   /**
    * Returns the standby for a call, or the reason why the primary must run it. If the facts are old, starts a
-   * look. The call waits for it only if no known standby is suitable.
+   * probe. The call waits for it only if no known standby is suitable.
    */
   choose(wish: Wish, options: CallOptions): Choice<Server> | Promise<Choice<Server>> {
     const now = performance.now();
     const choice = this.#choose(wish, now);
-    if (!this.lookout.isDue(now)) return choice;
-    if (choice.is === "primary") return this.lookForStandby(options).then(() => this.#choose(wish, performance.now()));
-    void this.lookout.look();
+    if (!this.probes.isDue(now)) return choice;
+    if (choice.is === "primary") return this.probeForStandby(options).then(() => this.#choose(wish, performance.now()));
+    void this.probes.probe();
     return choice;
   }
 
   /** Looks for a suitable standby, at most until the call's limits end. The callee then rejects with the reason. */
-  async lookForStandby(options: CallOptions): Promise<void> {
+  async probeForStandby(options: CallOptions): Promise<void> {
     const { timeout = this.servers.config.timeout } = Object(options) as CallOptions;
     const { aborted, stop } = whenAborted(this.#signalsOf(options));
-    const looked = Promise.race([this.lookout.lookForStandby(), aborted]);
-    await (Number(timeout) ? withDeadline(Number(timeout), looked) : looked);
+    const probed = Promise.race([this.probes.probeForStandby(), aborted]);
+    await (Number(timeout) ? withDeadline(Number(timeout), probed) : probed);
     stop();
   }
 
@@ -109,7 +109,7 @@ export class Router {
     const { aborted, stop } = whenAborted(signals);
     try {
       for (let pause = FIRST_SEARCH_PAUSE; ; pause = Math.min(pause * 2, LONGEST_SEARCH_PAUSE)) {
-        await Promise.race([this.lookout.look(), aborted]);
+        await Promise.race([this.probes.probe(), aborted]);
         if (servers.primary) return servers.primary;
         const isOver = servers.isClosed || signals.some((one) => one.aborted);
         if (isOver || !servers.memory.timeline) return servers.list[0]!.pool;
@@ -129,8 +129,8 @@ export class Router {
   async wasQueuedOnDroppedPool(pool: Pool, error: unknown): Promise<boolean> {
     if (!(error instanceof UsageError) || error.code !== "POOL_CLOSED" || !error.hasNoEffect) return false;
     if (this.servers.has(pool)) return false;
-    // The look that gave the pool up is not over yet. Until it is, that server still counts as the primary.
-    await this.lookout.look();
+    // The probe that gave the pool up is not over yet. Until it is, that server still counts as the primary.
+    await this.probes.probe();
     this.suspect();
     return true;
   }
@@ -159,7 +159,7 @@ export class Router {
     this.servers.memory.isSuspect = true;
   }
 
-  /** Notes that the server did not accept a call. It gets no calls before the next look. */
+  /** Notes that the server did not accept a call. It gets no calls before the next probe. */
   markUnreachable(server: Server, error: unknown): void {
     this.servers.memory.failed(server.facts, error);
     if (!(error instanceof PostgresError)) server.replacePool();

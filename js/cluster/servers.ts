@@ -5,7 +5,7 @@
 // account of its own, as two Hyperdrive bindings have, the primary's pool is that of the server that says it is the
 // primary.
 //
-// Knows which servers there are. Must not know what they say (memory.ts, lookout.ts), or which one is chosen.
+// Knows which servers there are. Must not know what they say (memory.ts, probes.ts), or which one is chosen.
 import { createPool, UsageError, type ConnectInput, type Pool, type PoolOptions } from "../index.ts";
 import { queueOf, type Config } from "./pool-queue.ts";
 import { memoryOf, type Facts, type Memory } from "./memory.ts";

@@ -69,7 +69,7 @@ export class Connection {
    */
   blockChanges = 0;
   /** Called for each completed command. */
-  hears: ((command: string) => void) | undefined;
+  onCommand: ((command: string) => void) | undefined;
   /**
    * A read may stay pending while no operation is in flight, even where sockets belong to requests: set in a Durable
    * Object.
@@ -180,7 +180,7 @@ export class Connection {
       operation.end(this.#closed);
       return operation;
     }
-    operation.exposed = this.#cleanups.size > 0;
+    operation.mayBeHit = this.#cleanups.size > 0;
     this.#inflight.push(operation);
     if (!this.#wantsNotices) this.#askForNotices(owner);
     // As `command` does, without its two functions: every call passes here.
@@ -312,7 +312,7 @@ export class Connection {
   /** Returns the bytes of a CancelRequest, and counts it as sent. */
   cancelRequest(): Uint8Array {
     this.counters.cancels++;
-    for (const operation of this.#inflight) operation.exposed = true;
+    for (const operation of this.#inflight) operation.mayBeHit = true;
     return this.core.call((handle) => handle.cancel_request());
   }
 
@@ -407,7 +407,7 @@ export class Connection {
 
   async #pump(): Promise<void> {
     try {
-      while (this.#reads() && !this.#closed) {
+      while (this.#mayRead() && !this.#closed) {
         const { writing } = this.#outbox;
         if (writing && !this.#isDuplex()) await writing;
         const operation = this.#inflight[0];
@@ -436,7 +436,7 @@ export class Connection {
     return this.#inflight.length > 1 || this.#inflight[0]?.conversation.duplex === true;
   }
 
-  #reads(): boolean {
+  #mayRead(): boolean {
     return (
       this.#parked ||
       this.#inflight.length > 0 ||

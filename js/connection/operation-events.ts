@@ -14,8 +14,8 @@ type OperationEvent = EventOf<
 >;
 
 /** The part of the connection that this file needs. */
-interface Carrier {
-  readonly hears: ((command: string) => void) | undefined;
+interface EventHost {
+  readonly onCommand: ((command: string) => void) | undefined;
   readonly transactionStatus: string;
   blockChanges: number;
   abandon(operation: Operation): void;
@@ -29,10 +29,10 @@ const CHANGES_BLOCK = /^(?:BEGIN|START TRANSACTION|COMMIT|PREPARE TRANSACTION)$/
 const BEGINS = /^(?:BEGIN|START TRANSACTION)$/;
 
 export class OperationEvents {
-  readonly #connection: Carrier;
+  readonly #connection: EventHost;
   readonly #delivery: RowDelivery;
 
-  constructor(connection: Carrier, delivery: RowDelivery) {
+  constructor(connection: EventHost, delivery: RowDelivery) {
     this.#connection = connection;
     this.#delivery = delivery;
   }
@@ -111,7 +111,7 @@ export class OperationEvents {
     const changesNothing = BEGINS.test(command) && isInside && operation.statementsToRollback === undefined;
     if (CHANGES_BLOCK.test(command) && !isOwn && !changesNothing) this.#connection.blockChanges++;
     if (command === "ROLLBACK" && !isOwn) operation.statementsToRollback ??= operation.statements;
-    this.#connection.hears?.(command);
+    this.#connection.onCommand?.(command);
   }
 
   #limit(operation: Operation, { limit, value, observed, truncated }: EventOf<"limit">): void {

@@ -122,7 +122,7 @@ export class Operation {
   /** The server reported that a cancel ended the operation. */
   canceled = false;
   /** A CancelRequest for another operation of this connection may have hit it. */
-  exposed = false;
+  mayBeHit = false;
   /** The driver's own BEGIN is in its flight. */
   carriesBegin = false;
   /** It is the driver's own COMMIT or ROLLBACK. */
@@ -224,7 +224,7 @@ export class Operation {
 
   /** The operation was canceled, perhaps by a CancelRequest for another operation. */
   get wasHitByOtherCancel(): boolean {
-    return this.exposed && this.canceled;
+    return this.mayBeHit && this.canceled;
   }
 
   /** No consumer wants rows of the operation any more. */

@@ -7,19 +7,19 @@ import type { Core } from "../wasm/boundary.ts";
 import type { Operation } from "./operation.ts";
 
 /** The part of the connection that this file needs. */
-interface Carrier {
+interface DeliveryHost {
   /** What `work` throws never reaches the caller: it ends the connection. */
   guarded(work: () => void): void;
   interrupt(operation: Operation, error: PgzError): void;
 }
 
 export class RowDelivery {
-  readonly #connection: Carrier;
+  readonly #connection: DeliveryHost;
   readonly #core: Core;
   readonly #flushInterval: number;
   #timer: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(connection: Carrier, core: Core, flushInterval: number) {
+  constructor(connection: DeliveryHost, core: Core, flushInterval: number) {
     this.#connection = connection;
     this.#core = core;
     this.#flushInterval = flushInterval;

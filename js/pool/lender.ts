@@ -64,7 +64,7 @@ export class Lender {
     const { call } = borrowing;
     if (call.finished) return borrowing.whenFree();
     call.attached = undefined; // the previous session may have set it
-    const member = this.#atOnce(borrowing.isAlone);
+    const member = this.#takeFree(borrowing.isAlone);
     if (member) return borrowing.beginOn(member);
     borrowing.since ||= performance.now();
     if (this.#waitsByPromise(call)) {
@@ -142,10 +142,10 @@ export class Lender {
 
   /** Returns a free member for a lease or a transaction, if there is one. */
   aloneAtOnce(): Member | undefined {
-    return this.#atOnce(true);
+    return this.#takeFree(true);
   }
 
-  #atOnce(isAlone: boolean): Member | undefined {
+  #takeFree(isAlone: boolean): Member | undefined {
     if (this.#pool.beforeAcquire) return undefined;
     const member = this.#slots.take(isAlone);
     if (!member) return undefined;

@@ -38,8 +38,8 @@ export class SchemaChanges {
     this.#connection = connection;
     this.#database = database;
     this.#learned = learned;
-    const hears = (command: string) => this.#hear(command);
-    connection.hears = hears;
+    const onCommand = (command: string) => this.#hear(command);
+    connection.onCommand = onCommand;
   }
 
   /** A part of the key by which statements are looked up. */

@@ -39,7 +39,7 @@ export const cases: Record<string, Case> = {
 
   async "every way of reading on the standby"({ createCluster, urls }) {
     await using cluster = createCluster(urls, { ...options, maxLag: Infinity });
-    await cluster.look();
+    await cluster.probe();
     const behind = cluster.reads.after(await cluster.position());
     for (const reads of [cluster.reads, behind]) {
       await assert.rows(reads.query(isStandby), [{ standby: true }]);
@@ -58,10 +58,10 @@ export const cases: Record<string, Case> = {
   },
 
   async "a cluster of the same servers knows them already"({ createCluster, urls }) {
-    const lasting = { ...options, maxLag: Infinity, lookInterval: 60_000 };
+    const lasting = { ...options, maxLag: Infinity, probeInterval: 60_000 };
     {
       await using first = createCluster(urls, lasting);
-      await first.look();
+      await first.probe();
     }
     await using second = createCluster(urls, lasting);
     assert.deepEqual(

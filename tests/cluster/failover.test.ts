@@ -18,7 +18,7 @@ afterEach(async () => {
 function watched(of: ClusterOfServers, options: Options = {}) {
   const routes: RouteEvent[] = [];
   const observer = { onRoute: (event: RouteEvent) => void routes.push(event) };
-  return { cluster: clusterOf(of, { observer, lookInterval: 100, ...options }), routes };
+  return { cluster: clusterOf(of, { observer, probeInterval: 100, ...options }), routes };
 }
 
 describe.each(majors)("PostgreSQL %i", (major) => {
@@ -69,7 +69,7 @@ describe.each(majors)("PostgreSQL %i", (major) => {
       return Promise.race([heard.then(() => true), pause(200).then(() => false)]);
     });
     await until(async () => {
-      await cluster.look();
+      await cluster.probe();
       const roles = cluster.stats().servers.map(({ role }) => role);
       return roles.join() === "unreachable,primary,standby";
     });
@@ -82,7 +82,7 @@ describe.each(majors)("PostgreSQL %i", (major) => {
     const { cluster, routes } = watched(servers, { wait: 100 });
     await using _ = cluster;
     await cluster.exec("create table ledger (id int primary key)");
-    await cluster.look();
+    await cluster.probe();
     for (const standby of standbys) await standby.catchUp(primary);
     await using follower = await Follower.start(primary);
     // The old primary stays alive and continues to write, and the second standby follows it.
@@ -218,7 +218,7 @@ test("when standbys die, other standbys answer, then the primary, and no call af
   await using _ = cluster;
   const { position } = await cluster.exec("create table ledger (id int)", { position: true });
   for (const standby of standbys) await standby.catchUp(primary);
-  await cluster.look();
+  await cluster.probe();
   let isOver = false;
   let answers = 0;
   const codes = new Set<string>();
@@ -240,7 +240,7 @@ test("when standbys die, other standbys answer, then the primary, and no call af
     await until(async () => answers > 50);
     await standbys[0]!.crash();
     await until(async () => {
-      await cluster.look();
+      await cluster.probe();
       const roles = cluster.stats().servers.map(({ role }) => role);
       return roles.join() === "primary,unreachable,standby";
     });
@@ -267,7 +267,7 @@ test("another server answers a call that a standby cancels because of replay", a
   await using _ = cluster;
   await cluster.exec("create table many as select generate_series(1, 10000) as id");
   for (const standby of standbys) await standby.catchUp(primary);
-  await cluster.look();
+  await cluster.probe();
   const calls = [cluster.reads, cluster.reads.after(await cluster.position())];
   for (const reads of calls) {
     await standbys[0]!.catchUp(primary);

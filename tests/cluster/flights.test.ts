@@ -14,11 +14,11 @@ beforeAll(async () => {
   servers = await start("flights", { major: majors[0]!, count: 1 });
   primary = await delayingProxy(servers.primary.url);
   standby = await delayingProxy(servers.standbys[0]!.url);
-  const options = { sslmode: "disable", lookInterval: 1_000_000, maxLag: Infinity } as const;
+  const options = { sslmode: "disable", probeInterval: 1_000_000, maxLag: Infinity } as const;
   cluster = createCluster([primary.url, standby.url], options);
   await cluster.exec("create table flights (id int)");
   await servers.standbys[0]!.catchUp(servers.primary);
-  await cluster.look();
+  await cluster.probe();
 });
 afterAll(async () => {
   await cluster?.close();

@@ -24,7 +24,7 @@ async function history(name: string, isSynchronous: boolean) {
   servers = await start(`history-${name}`, { count: FAILOVERS + 1, isSynchronous, settings });
   const nodes = [servers.primary, ...servers.standbys];
   for (const node of nodes.slice(0, 1)) await node.ask("grant pg_read_all_stats to app");
-  await using cluster = clusterOf(servers, { max: LANES, wait: 100, lookInterval: 100, maxLag: 2_000 });
+  await using cluster = clusterOf(servers, { max: LANES, wait: 100, probeInterval: 100, maxLag: 2_000 });
   const recorded = await recorder(cluster, { seed, lanes: LANES });
   const { writes, reads, codes } = recorded;
   for (const standby of servers.standbys) await standby.catchUp(servers.primary);

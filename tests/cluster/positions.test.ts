@@ -86,7 +86,7 @@ describe.each(majors)("PostgreSQL %i", (major) => {
   test("a call waits for a standby that is behind", async () => {
     const { cluster, routes } = watched({ wait: 5_000 });
     await using _ = cluster;
-    await cluster.look();
+    await cluster.probe();
     for (const standby of servers.standbys) await standby.delay(300);
     const { rows, position } = await cluster.query<{ n: number }>(
       "update counter set n = n + 1 where id = 1 returning n",

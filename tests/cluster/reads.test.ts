@@ -18,7 +18,7 @@ test("calls go to the primary, reads to standbys", async () => {
   await using cluster = clusterOf(servers);
   await cluster.exec("create table if not exists reads_first (id int primary key)");
   expect(await portOf(cluster)).toEqual({ port: primary.descriptor.port, standby: false });
-  await cluster.look();
+  await cluster.probe();
   const ports = new Set<number>();
   for (let count = 0; count < 20; count++) ports.add((await portOf(cluster.reads)).port);
   for (const port of ports) expect(standbys.map(({ descriptor }) => descriptor.port)).toContain(port);
@@ -56,7 +56,7 @@ test("every call of a pool can read on a standby", async () => {
 test("the primary runs what no standby can: a write, a serializable transaction", async () => {
   await using cluster = clusterOf(servers);
   await cluster.exec("create table if not exists reads_written (id int)");
-  await cluster.look();
+  await cluster.probe();
   const { rowCount } = await cluster.reads.exec("insert into reads_written values (1)");
   expect(rowCount).toBe(1);
   const serializable = { isolation: "serializable" } as const;
@@ -69,7 +69,7 @@ test("a standby that lags is left out, and the observer says so", async () => {
   const { standbys } = servers;
   const routes: RouteEvent[] = [];
   const observer = { onRoute: (event: RouteEvent) => void routes.push(event) };
-  await using cluster = clusterOf(servers, { maxLag: 500, lookInterval: 50, observer });
+  await using cluster = clusterOf(servers, { maxLag: 500, probeInterval: 50, observer });
   await cluster.exec("create table if not exists reads_lag (id int)");
   await until(async () => (await portOf(cluster.reads)).standby);
   await Promise.all(standbys.map((standby) => standby.pause()));
@@ -77,7 +77,7 @@ test("a standby that lags is left out, and the observer says so", async () => {
     await cluster.exec("insert into reads_lag values (1)");
     await until(async () => {
       await cluster.exec("insert into reads_lag values (1)");
-      await cluster.look();
+      await cluster.probe();
       return !(await portOf(cluster.reads)).standby;
     });
     expect(routes.at(-1)).toMatchObject({ role: "primary", reason: "lag" });
@@ -98,7 +98,7 @@ test("the servers are one string, or come from discover", async () => {
   expect((await portOf(one.reads)).standby).toBe(true);
   expect((await portOf(one)).standby).toBe(false);
   let known = [primary.url];
-  await using found = createCluster(known, { sslmode: "disable", lookInterval: 10, discover: async () => known });
+  await using found = createCluster(known, { sslmode: "disable", probeInterval: 10, discover: async () => known });
   expect((await portOf(found.reads)).standby).toBe(false);
   expect(found.stats().reads).toMatchObject({ none: 1 });
   known = all.map(({ url }) => url);

@@ -41,10 +41,10 @@ async function ready(options: Options = {}): Promise<void> {
   const observer = { onRoute: (event: RouteEvent) => void routes.push(event) };
   cluster = createCluster(
     proxies.map(({ url }) => url),
-    { sslmode: "disable", lookInterval: 1_000_000, maxLag: Infinity, wait: LONG, max: 4, observer, ...options },
+    { sslmode: "disable", probeInterval: 1_000_000, maxLag: Infinity, wait: LONG, max: 4, observer, ...options },
   );
   await standby.catchUp(servers.primary);
-  await cluster.look();
+  await cluster.probe();
   for (let times = 0; times < 3; times++) {
     const position = await write();
     await standby.catchUp(servers.primary);

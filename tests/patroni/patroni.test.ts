@@ -49,7 +49,7 @@ async function ofTheExample(of: PatroniCluster): Promise<Cluster> {
 }
 
 /** The servers have no TLS, and what is known about them must be recent. */
-const QUICK: Options = { sslmode: "disable", connectTimeout: 2_000, lookInterval: 100, max: LANES + 2 };
+const QUICK: Options = { sslmode: "disable", connectTimeout: 2_000, probeInterval: 100, max: LANES + 2 };
 
 function clusterOf(of: PatroniCluster, options: Options = {}): Cluster {
   const waits: Options = { acquireTimeout: ACQUIRE, maxLag: ACQUIRE, wait: 100 };

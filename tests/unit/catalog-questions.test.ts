@@ -43,7 +43,7 @@ class Asking {
 
   /** A CancelRequest for another call ends the query. */
   hit(): void {
-    Object.assign(this.operation, { exposed: true, canceled: true });
+    Object.assign(this.operation, { mayBeHit: true, canceled: true });
     this.fail(error("57014"));
   }
 }
@@ -202,7 +202,7 @@ test.each(["before", "while a cancel is in flight"])(
 );
 
 test("a query is not repeated after the call's own cancel or a server's timeout", async () => {
-  for (const [at, facts] of [{ exposed: true }, { canceled: true }].entries()) {
+  for (const [at, facts] of [{ mayBeHit: true }, { canceled: true }].entries()) {
     const learning = learn(MOOD);
     Object.assign(asked[at]!.operation, facts);
     asked[at]!.fail(error("57014"));

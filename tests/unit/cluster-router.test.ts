@@ -34,7 +34,7 @@ function world(own?: AbortSignal) {
   const router = new Router(servers as unknown as Servers, {} as ClusterConfig);
   let looks = 0;
   let look = () => Promise.resolve();
-  Object.assign(router.lookout, { look: () => (looks++, look()) });
+  Object.assign(router.probes, { probe: () => (looks++, look()) });
   const listeners = (signal: AbortSignal) => getEventListeners(signal, "abort").length;
   return { router, servers, listeners, looks: () => looks, lookBy: (by: typeof look) => void (look = by) };
 }

@@ -67,7 +67,7 @@ function listenerOf(host: Host) {
 function clusterOf({ isOneAccount = true, ...options }: Record<string, unknown> & { isOneAccount?: boolean } = {}) {
   const own = (name: string) => (isOneAccount ? "" : `&application_name=${name}`);
   const urls = ["one", "two"].map((name) => `postgres://app@${name}.c${number}.test/db?sslmode=disable${own(name)}`);
-  const cluster = createCluster(urls, { connect, lookInterval: 1_000_000, maxLag: 1_000_000, ...options } as never);
+  const cluster = createCluster(urls, { connect, probeInterval: 1_000_000, maxLag: 1_000_000, ...options } as never);
   clusters.push(cluster);
   return cluster;
 }
@@ -112,7 +112,7 @@ test.each(["transaction", "simple"] as const)(
   async (kind) => {
     const cluster = clusterOf({ timeout: 100 });
     const { position } = await cluster.exec(INSERT, { position: true });
-    await cluster.look();
+    await cluster.probe();
     // A guard has no rows and no columns.
     isLost = (sent) => sent.includes("SELECT 0");
     const after = cluster.reads.after(position);
@@ -125,7 +125,7 @@ test.each(["exec", "transaction", "reads"] as const)(
   "%s that waits for a server goes to the next primary when that server is given up",
   async (kind) => {
     const cluster = clusterOf({ isOneAccount: false });
-    await cluster.look();
+    await cluster.probe();
     expect((await cluster.query(WHO)).rows).toEqual([{ server: "one" }]);
     await crash(cluster, 0);
     const waiting = () => cluster.stats().servers[0]!.pool.waiting;
@@ -136,7 +136,7 @@ test.each(["exec", "transaction", "reads"] as const)(
     };
     const call = calls[kind]();
     await until(() => waiting() > 0, "the call waits");
-    await cluster.look();
+    await cluster.probe();
     replicas.nodes[1]!.promote();
     expect((await call).rows).toEqual([{ server: "two" }]);
   },
@@ -144,12 +144,12 @@ test.each(["exec", "transaction", "reads"] as const)(
 
 test("a primary whose connections are all in use is still the primary", async () => {
   const cluster = clusterOf({ isOneAccount: false, max: 1, acquireTimeout: 200 });
-  await cluster.look();
+  await cluster.probe();
   const lease = await cluster.acquire();
   // A standby that is gone makes all roles suspect. The question to the primary waits for a connection, in vain.
   await crash(cluster, 1);
   await expect(cluster.reads.query(WHO)).rejects.toMatchObject({ code: "ACQUIRE_TIMEOUT" });
-  await cluster.look();
+  await cluster.probe();
   expect(cluster.stats().servers[0]).toMatchObject({ role: "primary", failure: undefined });
   const call = cluster.query(WHO);
   lease.release();
@@ -158,18 +158,18 @@ test("a primary whose connections are all in use is still the primary", async ()
 
 test("if no primary appears, the call fails when its time is over", async () => {
   const cluster = clusterOf({ isOneAccount: false, acquireTimeout: 100 });
-  await cluster.look();
+  await cluster.probe();
   await crash(cluster, 0);
-  await cluster.look();
+  await cluster.probe();
   await expect(cluster.exec(INSERT)).rejects.toMatchObject({ code: "CONNECT_FAILED", retryable: true });
 });
 
 test("if no primary appears, a call ends when its signal or the cluster's aborts", async () => {
   const [own, all] = [new AbortController(), new AbortController()];
   const cluster = clusterOf({ isOneAccount: false, signal: all.signal });
-  await cluster.look();
+  await cluster.probe();
   await crash(cluster, 0);
-  await cluster.look();
+  await cluster.probe();
   const calls = [cluster.exec(INSERT, { signal: own.signal }), cluster.exec(INSERT)] as const;
   own.abort("its own");
   await expect(calls[0]).rejects.toMatchObject({ code: "ABORTED", cause: "its own" });

@@ -65,7 +65,7 @@ test.each([
   ["call p()", CHECK, true],
 ])("%s that a cancel for another call has hit at %j runs again: %s", (text, reached, isAgain) => {
   const { state } = executing({ text });
-  const hit = over(error("57014"), reached, { exposed: true, canceled: true });
+  const hit = over(error("57014"), reached, { mayBeHit: true, canceled: true });
   expect(state.executed(hit).do).toBe(isAgain ? "wait" : "fail");
 });
 
@@ -76,13 +76,13 @@ test("a statement that began a transaction, or is in one, does not run again aft
     state.begin();
     transaction.isNone = !isBegun;
     expect(state.executed(over(error("40001"), BOUND)).do).toBe("fail");
-    const hit = over(error("57014"), NOT_BOUND, { exposed: true, canceled: true });
+    const hit = over(error("57014"), NOT_BOUND, { mayBeHit: true, canceled: true });
     expect(state.executed(hit).do).toBe("fail");
   }
 });
 
 test("each cancel for another call leads to another run, unless rows were seen", () => {
-  const hit = { exposed: true, canceled: true };
+  const hit = { mayBeHit: true, canceled: true };
   const { state } = executing();
   for (const _ of "123") {
     expect(state.executed(over(error("57014"), BOUND, hit))).toEqual({ do: "wait" });

@@ -157,7 +157,7 @@ class World {
   #operation({ error, reached, isSeen = false, isHit = false, isOpen = false, isLost = false }: End): Operation {
     const operation = new Operation({});
     operation.committed = isSeen;
-    operation.exposed = isHit;
+    operation.mayBeHit = isHit;
     if (error) {
       const fields = { severity: "ERROR", message: "failed", ...error };
       operation.canceled = error.code === "57014";

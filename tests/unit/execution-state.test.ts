@@ -125,7 +125,7 @@ test("if the missing binary form was known already, the error is the statement's
 });
 
 test("a cancel for another call takes precedence over a lost statement, and is not a conflict", () => {
-  const hit = { exposed: true, canceled: true };
+  const hit = { mayBeHit: true, canceled: true };
   const { state, log } = executing();
   expect(state.executed(over(error("26000"), NOT_BOUND, hit))).toEqual({ do: "wait" });
   expect(log).toEqual([]);
@@ -245,7 +245,7 @@ test("a first run that may not be described has failed, which does not count aga
 test("a cancel for another call makes a first run run again, whatever failed in it", () => {
   const { state, log } = runningFirst();
   log.length = 0;
-  const hit = over(error("57014"), CHECK, { exposed: true, canceled: true });
+  const hit = over(error("57014"), CHECK, { mayBeHit: true, canceled: true });
   expect(state.ranFirst(told(hit, true))).toEqual({ do: "wait" });
   expect(log).toEqual([]);
   expect(state.begin()).toEqual({ do: "run first", run: RUN });

@@ -19,14 +19,14 @@ function connect(to = server) {
   const handle = { forget: (id: number) => void forgotten.push(id) } as unknown as CoreConnection;
   const connection = {
     transactionStatus: "I",
-    hears: undefined as Connection["hears"],
+    onCommand: undefined as Connection["onCommand"],
     tell: (command: (handle: CoreConnection) => void) => command(handle),
   };
   const told = new Learned();
   const changes = new SchemaChanges(connection as unknown as Connection, to.database, told);
   /** Runs these commands in one flight. `status` is the transaction status afterwards. */
   const run = (commands: string | readonly string[], status = connection.transactionStatus) => {
-    for (const command of [commands].flat()) connection.hears!(command);
+    for (const command of [commands].flat()) connection.onCommand!(command);
     connection.transactionStatus = status;
   };
   return { run, key: () => changes.key, told, forgotten };

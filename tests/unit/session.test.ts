@@ -21,7 +21,7 @@ function connect() {
     transactionStatus: "I",
     integerDatetimes: true,
     parameters: new Map<string, string>(),
-    hears: undefined as Connection["hears"],
+    onCommand: undefined as Connection["onCommand"],
     tell: (command: (handle: { forget: (id: number) => void }) => void) =>
       command({ forget: (id) => void forgotten.push(id) }),
   };
@@ -66,12 +66,12 @@ test("sessions of one connection share the record of what has run there, and are
   const scoped = session.scoped(tenant);
   scoped.statements.checkIdFor(shape as never, false);
   expect(session.statements.hasRun(shape)).toBe(true);
-  connection.hears!("DISCARD ALL");
+  connection.onCommand!("DISCARD ALL");
   expect([session, scoped].map(({ statements }) => statements.hasRun(shape))).toEqual([false, false]);
   expect(forgotten).toEqual([shape.id]);
   // Inside its transaction, whichever session looks first.
   connection.transactionStatus = "T";
-  connection.hears!("ALTER TABLE");
+  connection.onCommand!("ALTER TABLE");
   expect([session, scoped].map(({ statements }) => statements.known("select n"))).toEqual([undefined, undefined]);
   const inside = shapes.size;
   const [first, second] = [session, scoped].map(({ statements }) =>

@@ -149,7 +149,7 @@ test("a statement without binary form is requested as text from then on", async 
 function hit(): () => void {
   let stop = () => {};
   session.connection.stopping = new Promise<void>((resolve) => (stop = resolve));
-  Object.assign(last().operation, { exposed: true, canceled: true });
+  Object.assign(last().operation, { mayBeHit: true, canceled: true });
   last().fail(canceled);
   return stop;
 }

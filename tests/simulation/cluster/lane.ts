@@ -86,8 +86,8 @@ export class Lane {
     const session = this.#session;
     const { replicas, program } = session;
     const [both, down] = [replicas.primaries, replicas.nodes.filter(({ isUp }) => !isUp)];
-    await this.cluster.look();
-    await this.cluster.look();
+    await this.cluster.probe();
+    await this.cluster.probe();
     session.looked(this.cluster, down);
     const isCalm = program.faults.length + program.happenings.filter(({ kind }) => kind === "restart").length === 0;
     if (both.length < 2 || !isCalm || !areSame(replicas.primaries, both)) return;

@@ -111,8 +111,8 @@ export function drawCluster(seed: number): ClusterProgram {
 
 /** With a limit on lag a standby that follows the wrong primary is not chosen; without a limit it is. */
 const SPLIT_OPTIONS: readonly Record<string, number>[] = [
-  { maxLag: 50, lookInterval: 100 },
-  { maxLag: ANY_LAG, lookInterval: 100 },
+  { maxLag: 50, probeInterval: 100 },
+  { maxLag: ANY_LAG, probeInterval: 100 },
   { maxLag: ANY_LAG },
   {},
 ];
@@ -145,7 +145,7 @@ function options(dice: Dice): Record<string, number> {
     idleTimeout: dice.pick([300_000, 1_000]),
     maxLag: dice.pick([10_000, 10_000, 500, 50, ANY_LAG]),
     wait: dice.pick([1_000, 1_000, 0, 50, 3_000]),
-    lookInterval: dice.pick([2_000, 2_000, 100, 5_000, 0]),
+    probeInterval: dice.pick([2_000, 2_000, 100, 5_000, 0]),
   };
 }
 

@@ -263,9 +263,9 @@ export class ClusterSession {
       ...program.happenings.map(({ at, lasts, returns }) => at + lasts + returns + program.turns + 2_000),
     );
     if (last > world.now) await sleep(last - world.now);
-    const { lookInterval = 2_000 } = program.options;
+    const { probeInterval = 2_000 } = program.options;
     const isSlow = program.faults.length > 0;
-    const until = world.now + lookInterval + (isSlow ? SETTLES_SLOWLY : SETTLES);
+    const until = world.now + probeInterval + (isSlow ? SETTLES_SLOWLY : SETTLES);
     for (let good = 0; good < 2;) {
       const error = await this.#probe(lane);
       good = error === undefined ? good + 1 : 0;
@@ -276,7 +276,7 @@ export class ClusterSession {
     // A silent link costs a look, and a pool pauses before it connects again to a server that was gone.
     let wrong = ["not asked"];
     for (; wrong.length && world.now < until + PAUSES; await sleep(500)) {
-      await lane.cluster.look();
+      await lane.cluster.probe();
       wrong = this.#wrongRoles(lane.cluster);
     }
     this.faults.push(...wrong);

@@ -1,7 +1,7 @@
 // When a look at the servers of `pgz-edge/cluster` waits, and for which server. The servers are scripted, and only the
 // test moves the clock.
 import { expect, test } from "vitest";
-import { Lookout } from "../../js/cluster/lookout.ts";
+import { Probes } from "../../js/cluster/probes.ts";
 import { Memory, type Facts } from "../../js/cluster/memory.ts";
 import type { ClusterConfig } from "../../js/cluster/options.ts";
 import { REPLAY_POSITION } from "../../js/cluster/questions.ts";
@@ -76,8 +76,8 @@ function world(roles: readonly Role[], discover?: ClusterConfig["discover"]) {
       found();
     },
   } as unknown as Servers;
-  const config: ClusterConfig = { maxLag: 10_000, wait: 1_000, lookInterval: 2_000, discover };
-  return { lookout: new Lookout(servers, config), list, memory, updates, woken: () => woken };
+  const config: ClusterConfig = { maxLag: 10_000, wait: 1_000, probeInterval: 2_000, discover };
+  return { probes: new Probes(servers, config), list, memory, updates, woken: () => woken };
 }
 
 /** Returns how long `work` takes, in milliseconds of the clock. */
@@ -97,61 +97,61 @@ test("a discover that does not answer delays a look by two seconds, and is not c
     asked++;
     return new Promise<ConnectInput[]>((resolve) => (answer = resolve));
   };
-  const { lookout, list, updates } = world(["primary", "standby"], discover);
-  expect(await took(lookout.look())).toBe(2_000);
+  const { probes, list, updates } = world(["primary", "standby"], discover);
+  expect(await took(probes.probe())).toBe(2_000);
   expect(list[1]!.facts.status).toMatchObject({ isStandby: true });
-  expect(await took(lookout.look())).toBe(2_000);
+  expect(await took(probes.probe())).toBe(2_000);
   expect(asked).toBe(1);
   // The late answer is used when it arrives, and the next look asks again.
   answer(["postgres://one"]);
   await settle();
   expect(updates).toEqual([["postgres://one"]]);
-  void lookout.look();
+  void probes.probe();
   await settle();
   expect(asked).toBe(2);
 });
 
 test("a discover that fails changes nothing", async () => {
-  const { lookout, updates } = world(["primary"], () => Promise.reject(new Error("not now")));
-  expect(await took(lookout.look())).toBe(0);
+  const { probes, updates } = world(["primary"], () => Promise.reject(new Error("not now")));
+  expect(await took(probes.probe())).toBe(0);
   expect(updates).toEqual([]);
   expect(clock.timers).toEqual([]);
 });
 
 test("while the primary is lost, the next one is found as soon as it says so", async () => {
-  const { lookout, list, memory, woken } = world(["primary", "standby", "standby"]);
-  await took(lookout.look());
+  const { probes, list, memory, woken } = world(["primary", "standby", "standby"]);
+  await took(probes.probe());
   expect(memory.timeline).toBe(1);
   list[0]!.role = "silent";
   // The first look waits for the primary, and then asks all servers. The next looks ask all servers without waiting.
-  expect(await took(lookout.look())).toBeGreaterThanOrEqual(2_000);
+  expect(await took(probes.probe())).toBeGreaterThanOrEqual(2_000);
   const { asked } = list[1]!;
   const before = woken();
   list[1]!.role = "primary";
   list[1]!.timeline = list[2]!.timeline = 2;
-  const looked = lookout.look();
+  const probed = probes.probe();
   await settle();
   expect(list[1]!.asked).toBeGreaterThan(asked);
   expect(woken()).toBe(before + 1);
-  await took(looked);
+  await took(probed);
   expect(memory.timeline).toBe(2);
   // The standby is asked again after the primary, so that its lag is known.
   expect(clock.now - list[2]!.facts.upToDateAsOf).toBeLessThan(10_000);
 });
 
 test("a look for a standby does not wait for a server that was silent the last time", async () => {
-  const { lookout, list } = world(["primary", "silent", "standby"]);
+  const { probes, list } = world(["primary", "silent", "standby"]);
   list[2]!.lsn = "0/0"; // it lags
   // It is not known yet that one server is silent.
-  expect(await took(lookout.lookForStandby())).toBe(2_000);
-  await took(lookout.look());
-  expect(await took(lookout.lookForStandby())).toBeLessThan(300);
+  expect(await took(probes.probeForStandby())).toBe(2_000);
+  await took(probes.probe());
+  expect(await took(probes.probeForStandby())).toBeLessThan(300);
   // The look continues. A later caller does not wait for it either.
-  expect(await took(lookout.lookForStandby())).toBe(0);
-  await took(lookout.look());
+  expect(await took(probes.probeForStandby())).toBe(0);
+  await took(probes.probe());
 });
 
 test("a suitable standby ends the wait at once", async () => {
-  const { lookout } = world(["primary", "silent", "standby"]);
-  expect(await took(lookout.lookForStandby())).toBe(0);
+  const { probes } = world(["primary", "silent", "standby"]);
+  expect(await took(probes.probeForStandby())).toBe(0);
 });

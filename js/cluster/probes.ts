@@ -1,10 +1,10 @@
-// Looks at the servers: asks each one for its role and position, and remembers the answers.
+// Probes the servers: asks each one for its role and position, and remembers the answers.
 //
 // The standbys are asked after the primary, and all times are this process's. So a lag is an upper bound, and no
-// server's clock is involved. Nothing here runs by itself: a call starts a look when what is known is too old. So no
+// server's clock is involved. Nothing here runs by itself: a call starts a probe when what is known is too old. So no
 // timer is needed, and none runs between the requests of a Worker.
 //
-// Knows when a look is due. Must not know which server is chosen from the answers.
+// Knows when a probe is due. Must not know which server is chosen from the answers.
 import { PostgresError, type Pool } from "../index.ts";
 import { withDeadline } from "../util/deadline.ts";
 import type { ClusterConfig } from "./options.ts";
@@ -31,13 +31,13 @@ const LAST_REPLAY_PAUSE = 128;
 /** The user's observer does not hear of our own questions. */
 const QUIETLY = { observer: {}, timeout: PATIENCE, rowMode: "array" } as const;
 
-export class Lookout {
+export class Probes {
   readonly #servers: Servers;
   readonly #config: ClusterConfig;
-  #looking: Promise<void> | undefined;
+  #probing: Promise<void> | undefined;
   /** Wakes the calls that wait for a standby. */
   #waiters: (() => void)[] = [];
-  /** In this look every server that answered the last time has answered again, or failed. */
+  /** In this probe every server that answered the last time has answered again, or failed. */
   #hasAnswers = false;
   /** `canReadIdentity` of Facts, for the pool that finds the primary by itself, which has no Facts. */
   readonly #primary = { canReadIdentity: true };
@@ -51,34 +51,34 @@ export class Lookout {
     this.#config = config;
   }
 
-  /** Returns whether the facts are older than `lookInterval`, or suspect. */
+  /** Returns whether the facts are older than `probeInterval`, or suspect. */
   isDue(now: number): boolean {
     const { memory } = this.#servers;
-    return memory.isSuspect || now - memory.lookedAt >= this.#config.lookInterval;
+    return memory.isSuspect || now - memory.probedAt >= this.#config.probeInterval;
   }
 
   /** Asks the servers. Callers at the same time share the answers. Never rejects. */
-  look(): Promise<void> {
-    return (this.#looking ??= this.#look().finally(() => (this.#looking = undefined)));
+  probe(): Promise<void> {
+    return (this.#probing ??= this.#probe().finally(() => (this.#probing = undefined)));
   }
 
   /**
    * The same, but resolves as soon as a suitable standby is known, or all servers that answered the last time have
    * answered again. So a silent server does not delay calls.
    */
-  async lookForStandby(): Promise<void> {
-    const looked = this.look();
+  async probeForStandby(): Promise<void> {
+    const probed = this.probe();
     if (this.#hasAnswers) return;
-    await Promise.race([looked, new Promise<void>((resolve) => this.#waiters.push(resolve))]);
+    await Promise.race([probed, new Promise<void>((resolve) => this.#waiters.push(resolve))]);
   }
 
-  async #look(): Promise<void> {
+  async #probe(): Promise<void> {
     const { memory } = this.#servers;
     this.#hasAnswers = false;
     await this.#discover();
     const wereSuspect = memory.isSuspect;
     memory.isSuspect = false;
-    memory.lookedAt = performance.now();
+    memory.probedAt = performance.now();
     const { primary } = this.#servers;
     const answer = primary && this.#askPrimary(primary);
     // A primary that was lost is not waited for: another server may be the primary, and says so sooner.
@@ -117,7 +117,7 @@ export class Lookout {
   }
 
   /**
-   * `discover` may be slow. After the deadline the look continues with the known servers. Only one call of it is
+   * `discover` may be slow. After the deadline the probe continues with the known servers. Only one call of it is
    * pending at a time.
    */
   async #discover(): Promise<void> {

@@ -36,7 +36,8 @@ ${PROGRESS_HELP}`,
   run,
 };
 
-const isFile = (path: string) => statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+/** False for a text that cannot be a path, such as a long COPY statement. */
+const isFile = (path: string) => existsSync(path) && statSync(path).isFile();
 
 async function run(task: Task): Promise<void> {
   const { values, options, signal } = task;

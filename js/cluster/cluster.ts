@@ -279,7 +279,7 @@ export class ClusterCalls extends TransactionCalls {
     return await router.onPrimary(options, (found) => run(queueOf(found)));
   }
 
-  /** Looks, and returns whether the server that was used as the primary no longer is. */
+  /** Probes, and returns whether the server that was used as the primary no longer is. */
   async #hasMoved(): Promise<boolean> {
     const { servers, probes } = this.#router;
     const before = servers.memory.timeline;

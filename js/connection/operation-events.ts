@@ -85,7 +85,7 @@ export class OperationEvents {
   #complete(operation: Operation, { command, rowCount }: EventOf<"complete">): void {
     operation.command = command;
     operation.count(rowCount);
-    this.#hear(operation, command);
+    this.#report(operation, command);
     const { on, severalResults } = operation.conversation;
     if (!on?.complete || operation.isUnwanted) return;
     if (severalResults) this.#delivery.deliver(operation);
@@ -95,13 +95,13 @@ export class OperationEvents {
   #items(operation: Operation, outcomes: readonly ItemOutcome[]): void {
     for (const { command, rowCount } of outcomes) {
       operation.count(rowCount);
-      this.#hear(operation, command);
+      this.#report(operation, command);
     }
     operation.conversation.on?.items?.(outcomes);
   }
 
   /** `null`: an item of a batch that failed. */
-  #hear(operation: Operation, command: string | null): void {
+  #report(operation: Operation, command: string | null): void {
     operation.statements++;
     if (command === null) return;
     // In front of an extended query BEGIN is not reported, in a Query it is.

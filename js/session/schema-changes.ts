@@ -38,7 +38,7 @@ export class SchemaChanges {
     this.#connection = connection;
     this.#database = database;
     this.#learned = learned;
-    const onCommand = (command: string) => this.#hear(command);
+    const onCommand = (command: string) => this.#onCommand(command);
     connection.onCommand = onCommand;
   }
 
@@ -53,7 +53,7 @@ export class SchemaChanges {
     return epoch ? String(epoch) : "";
   }
 
-  #hear(command: string): void {
+  #onCommand(command: string): void {
     if (CHANGES_SCHEMA.test(command)) {
       this.#hasChanged = true;
       // Other sessions see the change from now on, unless a transaction is open. That is known only after the next

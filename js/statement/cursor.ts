@@ -96,10 +96,12 @@ export class Cursor<Row> {
    * server it takes as long as the call's deadline, if there is one.
    *
    * @throws why nothing is committed, or may not be: also if the loop's body ran when the call failed. In the caller's
-   * transaction nothing is thrown, because that transaction reports it.
+   * transaction nothing is thrown: what the statement has written stays in it, and a loss is that transaction's to
+   * report.
    */
   close(): Promise<void> {
-    const ended = Promise.race([this.#end(), this.#failed]);
+    // The failure comes first: a call that failed a while ago has ended by now, too.
+    const ended = Promise.race([this.#failed, this.#end()]);
     return this.#isOwn ? ended : ended.catch(() => {});
   }
 

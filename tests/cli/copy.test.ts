@@ -34,6 +34,10 @@ test("a file is copied in, and copies out unchanged", async () => {
   await db.exec("delete from cli_users");
   expect(await cli.run(["copy-in", "cli_users", "users.csv"])).toEqual({ code: 0, out: "", err: "COPY 2\n" });
   expect((await cli.run(["copy-out", "cli_users"])).out).toBe(CSV);
+  // Too long for the name of a file.
+  expect(await cli.run(["copy-in", `copy no_such_table from stdin ${" ".repeat(300)}`, "users.csv"])).toMatchObject({
+    err: expect.stringContaining('relation "no_such_table" does not exist') as string,
+  });
   expect(await cli.run(["copy-in", "users.csv", "cli_users"])).toMatchObject({
     code: 64,
     err: expect.stringContaining("pass the table, and then the file") as string,

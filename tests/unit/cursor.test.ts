@@ -223,15 +223,23 @@ test("an abort that comes too late for the last batch still rolls back", async (
   await goesOn(session);
 });
 
-test("a loop that is left after its call has failed reports the failure", async () => {
-  const abort = new AbortController();
-  const { session, batches } = await begin({ signal: abort.signal });
-  abort.abort();
-  await expect(batches.return()).rejects.toMatchObject({ code: "ABORTED", committed: true });
-  expect(await queryText(session)).toBe("ROLLBACK");
-  session.send(completeAndReady("ROLLBACK"));
-  await goesOn(session);
-});
+test.each(["while the server rolls back", "long after"])(
+  "a loop that is left %s its call has failed reports the failure",
+  async (when) => {
+    const abort = new AbortController();
+    const { session, batches } = await begin({ signal: abort.signal });
+    abort.abort();
+    expect(await queryText(session)).toBe("ROLLBACK");
+    const rolledBack = () => session.send(completeAndReady("ROLLBACK"));
+    if (when === "long after") {
+      rolledBack();
+      await quiet();
+    }
+    await expect(batches.return()).rejects.toMatchObject({ code: "ABORTED", committed: true });
+    if (when !== "long after") rolledBack();
+    await goesOn(session);
+  },
+);
 
 // -- in a user's transaction -----------------------------------------------------------------------------------------
 

@@ -126,20 +126,18 @@ export const cursor: Cases = {
     await client.exec(`create table ${schema}.kept (n int4)`);
     const insert = `insert into ${schema}.kept select generate_series(1, 9) returning n`;
     const leaving = new AbortController();
+    const state = await sessionState(t, client);
     const left = async () => {
       for await (const batch of client.cursor(insert, 2, { signal: leaving.signal })) {
         t.assert.equal(batch.length, 2);
         leaving.abort();
+        // The transaction is rolled back, and the call is over, before the loop is left.
+        await until(async () => (await state()) === "idle", "the transaction has ended");
         break;
       }
     };
     await t.assert.rejects(left(), { code: "ABORTED", committed: true, retryable: false });
     await t.assert.rows(client.query(`select n from ${schema}.kept`), []);
-    const thrown = async () => {
-      for await (const batch of client.cursor(insert, 2, { signal: AbortSignal.abort() }))
-        throw new RangeError(`${batch.length}`);
-    };
-    await t.assert.code(thrown(), "ABORTED");
   },
   async "an error between the batches of a cursor reaches its reader, and the transaction is gone"(t) {
     const client = await t.client();

@@ -21,7 +21,7 @@ export abstract class OneConnection extends TransactionCalls {
   protected abstract ended(): UsageError | undefined;
 
   /** @internal */
-  protected override async begin<T>(
+  protected override async runTransaction<T>(
     work: (transaction: Transaction) => T | Promise<T>,
     options: TransactionOptions,
     sessionOf: (session: Session) => Session | Promise<Session>,

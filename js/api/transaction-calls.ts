@@ -3,6 +3,7 @@
 // Knows what transactions and scopes need. Must not know on which connection they run.
 import { scopeSettings, type ScopeOptions } from "../session/scope-settings.ts";
 import type { Session } from "../session/session.ts";
+import { UsageError } from "../util/errors.ts";
 import { Calls } from "./calls.ts";
 import { Scope } from "./scope.ts";
 import type { Transaction } from "./transaction.ts";
@@ -11,11 +12,16 @@ import { checkWork, type TransactionOptions } from "./transaction-options.ts";
 /** The calls that a client, a pool, a lease and a cluster share. @internal */
 export abstract class TransactionCalls extends Calls {
   /** `sessionOf`: given the connection's session, the session to run it on. @internal */
-  protected abstract begin<T>(
+  protected abstract runTransaction<T>(
     work: (transaction: Transaction) => T | Promise<T>,
     options: TransactionOptions,
     sessionOf: (session: Session) => Session | Promise<Session>,
   ): Promise<T>;
+
+  /** postgres.js' name, for those who come from it without a compiler. @internal */
+  protected begin(): never {
+    throw new UsageError("INVALID_QUERY", "There is no begin(): write transaction(async (tx) => { … }).");
+  }
 
   /**
    * Runs `work` inside one transaction (docs/transactions.md). BEGIN is sent with the first statement, COMMIT when
@@ -44,7 +50,7 @@ export abstract class TransactionCalls extends Calls {
     options: TransactionOptions = {},
   ): Promise<T> {
     checkWork(work);
-    return await this.begin(work, options, (session) => session);
+    return await this.runTransaction(work, options, (session) => session);
   }
 
   /**
@@ -62,7 +68,7 @@ export abstract class TransactionCalls extends Calls {
   scope(options: ScopeOptions): Scope {
     return new Scope(this.config, this.counters, scopeSettings(options), {
       run: (...call) => this.run(...call),
-      transaction: (...transaction) => this.begin(...transaction),
+      transaction: (...transaction) => this.runTransaction(...transaction),
       close: () => this.close(),
     });
   }

@@ -128,7 +128,7 @@ export class After extends Routed {
   }
 
   /** @internal */
-  protected override begin<T>(work: Work<T>, options: TransactionOptions, sessionOf: SessionOf): Promise<T> {
+  protected override runTransaction<T>(work: Work<T>, options: TransactionOptions, sessionOf: SessionOf): Promise<T> {
     const refused = this.refused();
     if (refused) throw refused;
     const { tracked, hasBegun } = trackBegin(work);
@@ -137,7 +137,7 @@ export class After extends Routed {
     const limits = new CallLimits([Object(options).signal, this.config.signal], Object(options).timeout);
     const attempt: Attempt<T> = (queue, guard) =>
       limits.attempt(options, (left) => {
-        const running: Promise<T> = queue.begin(tracked, left, async (session) => {
+        const running: Promise<T> = queue.runTransaction(tracked, left, async (session) => {
           if (!guard) return sessionOf(session);
           guard.beforeSend(session, (listener) => void running.then(listener, listener));
           await passed(ask(session, patienceOf(queue.config, left), simpleQuery(guard.statement)));

@@ -221,7 +221,7 @@ export class ClusterCalls extends TransactionCalls {
   }
 
   /** @internal */
-  protected override async begin<T>(
+  protected override async runTransaction<T>(
     work: Work<T>,
     options: TransactionOptions & Partial<WithPosition>,
     sessionOf: SessionOf,
@@ -231,7 +231,7 @@ export class ClusterCalls extends TransactionCalls {
     const { position, ...rest } = Object(options) as typeof options;
     const { tracked, hasBegun } = trackBegin(work);
     const begin = (given: TransactionOptions, of: SessionOf) =>
-      this.#router.onPrimary(given, (pool) => queueOf(pool).begin(tracked, given, of), hasBegun);
+      this.#router.onPrimary(given, (pool) => queueOf(pool).runTransaction(tracked, given, of), hasBegun);
     if (!position) return await begin(options, sessionOf);
     const receipt = this.#receipt(rest);
     let stop = () => {};

@@ -24,7 +24,7 @@ export interface PoolQueue {
   readonly config: Config;
   readonly counters: Counters;
   run<T>(...call: CallArguments<T>): Promise<T>;
-  begin<T>(work: Work<T>, options: TransactionOptions, sessionOf: SessionOf): Promise<T>;
+  runTransaction<T>(work: Work<T>, options: TransactionOptions, sessionOf: SessionOf): Promise<T>;
 }
 
 export function queueOf(pool: Pool): PoolQueue {

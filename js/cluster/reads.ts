@@ -51,13 +51,13 @@ export class Reads extends Routed {
   }
 
   /** @internal */
-  protected override begin<T>(work: Work<T>, options: TransactionOptions, sessionOf: SessionOf): Promise<T> {
+  protected override runTransaction<T>(work: Work<T>, options: TransactionOptions, sessionOf: SessionOf): Promise<T> {
     const refused = this.refused();
     if (refused) throw refused;
     const { tracked, hasBegun } = trackBegin(work);
     const attempt: Attempt<T> = async (queue) => {
       try {
-        return await queue.begin(tracked, options, sessionOf);
+        return await queue.runTransaction(tracked, options, sessionOf);
       } catch (error) {
         // The callback must not run twice.
         throw hasBegun() ? new Begun(error) : error;

@@ -161,7 +161,7 @@ export class Pool extends TransactionCalls {
   // -- transactions, notifications ------------------------------------------------------------------------------------
 
   /** @internal */
-  protected override async begin<T>(
+  protected override async runTransaction<T>(
     work: (transaction: Transaction) => T | Promise<T>,
     options: TransactionOptions,
     sessionOf: (session: Session) => Session | Promise<Session>,

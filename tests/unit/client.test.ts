@@ -39,6 +39,11 @@ beforeEach(() => newClient({ prepare: "unnamed" }));
 const place = { host: "memory", user: "u", database: "d", sslmode: "disable", firstRun: "describe" } as const;
 const closed = { name: "UsageError", code: "CLIENT_CLOSED", hasNoEffect: true };
 
+test("postgres.js' begin() says what to write", () => {
+  const begin = (client as unknown as { begin(work: () => Promise<void>): void }).begin.bind(client);
+  expect(() => begin(async () => {})).toThrow("transaction(async (tx) => { … })");
+});
+
 // -- when a call is sent ----------------------------------------------------------------------------------------------
 
 test("the values of statements that are described at the same time are not mixed up", async () => {

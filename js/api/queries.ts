@@ -265,7 +265,8 @@ export abstract class Queries extends CallRunner {
    *
    * Outside a transaction the cursor has its own. It is committed at the end, and also if the loop is left early,
    * however it is left: what the statement has written by then stays. An error of the server, a limit and an abort roll
-   * it back. A statement that cannot run in a transaction (`VACUUM`) cannot have a cursor.
+   * it back; if that happens while the body of the loop runs, leaving the loop throws the error. A statement that
+   * cannot run in a transaction (`VACUUM`) cannot have a cursor.
    *
    * The cursor starts with the first `next()`. Until its end, other calls of this client reject with `STREAM_OPEN`.
    * Limits, `timeout` and `signal` apply to the whole cursor.

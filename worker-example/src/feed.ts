@@ -139,9 +139,9 @@ export class Feed extends DurableObject<FeedEnv> {
     const now = Date.now();
     for (const client of this.#clients) if (!client.isAlive(now)) this.#leave(client);
     if (this.#clients.size) return;
-    const isReading = state === "streaming" && lagBytes > 0;
-    const patience = state === "streaming" ? feeding.quiet : feeding.wake;
-    if (!isReading && now - this.#lastRead > patience) reading.abort();
+    const isConnected = state === "streaming";
+    if (isConnected && lagBytes > 0) return;
+    if (now - this.#lastRead > (isConnected ? feeding.quiet : feeding.wake)) reading.abort();
   }
 
   #leave(client: FeedClient): void {

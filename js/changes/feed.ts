@@ -8,7 +8,7 @@
 // already received.
 //
 // Knows when to connect again, and what the server need not keep. Must not know what changes contain.
-import { AbortError, ConnectionError, PgzError, PostgresError, TimeoutError, UsageError } from "../index.ts";
+import { AbortError, PgzError, PostgresError, UsageError } from "../index.ts";
 import type { ChangesEvent, Client, Pool } from "../index.ts";
 import { Catalog } from "../server/catalog.ts";
 import {
@@ -18,71 +18,38 @@ import {
   CHANGES_STATUS_WANTED,
   CHANGES_TYPES_WANTED,
 } from "../wasm/numbers.ts";
-import { withDeadline } from "../util/deadline.ts";
 import { advised, withAdvice } from "./advice.ts";
 import { configOf, tell } from "./config.ts";
 import { Core } from "./core.ts";
 import { Lag } from "./lag.ts";
-import { changesLost, decide, isAtWork, type Standing } from "./log-check.ts";
+import { changesLost, decide } from "./log-check.ts";
 import { ReadLog } from "./log-read.ts";
-import { askForLog, confirmedIn, logQuestion, STANDBY_QUESTION, workQuestion, type Found } from "./log-question.ts";
+import { askForLog, confirmedIn, logQuestion, type Found } from "./log-question.ts";
 import { missingPublication, ofWarning } from "./missing-publication.ts";
 import {
   checkVersion,
   createSlotCommand,
-  identifier,
   isPosition,
   lsnOf,
   lsnText,
   startCommand,
   type ChangesOptions,
 } from "./options.ts";
+import { OwnObjects } from "./own-objects.ts";
 import { OwnPublication } from "./own-publication.ts";
 import { lost, Replication } from "./replication.ts";
+import { Retries } from "./retries.ts";
 import { Snapshot } from "./snapshot.ts";
+import { Watch } from "./watch.ts";
 
-/** Maximum message size for a connection that only receives responses to commands. */
-const MAX_MESSAGE_BYTES = 1 << 20;
 const STATUS_INTERVAL = 10_000;
-/** Milliseconds before the next connection attempt, doubled each time. */
-const FIRST_RECONNECT_PAUSE = 100;
-const LONGEST_RECONNECT_PAUSE = 10_000;
-/**
- * Status intervals of silence after which the server is asked for a keepalive, and after which the connection is given
- * up. By default they are 30 s and a minute, as in PostgreSQL's own subscriptions (wal_receiver_timeout). They must not
- * be shorter: a server that skips a large transaction sends nothing for half a minute. If the connection were given up
- * for that, the server would skip the same transaction again on each new connection, endlessly.
- */
-const ASKED_AFTER = 3;
-const GIVEN_UP_AFTER = 6;
 const NOTHING = new Uint8Array(0);
-
-/**
- * Errors after which another connection may succeed: the server stops or starts, or another connection still has the
- * slot.
- */
-const PASSING = /^(57P0[1235]|53300|55006|08...)$/;
-/**
- * The same before anything has streamed: only errors of the server itself. An 08P01 is then a pooler's, which would
- * send it again each time.
- */
-const PASSING_AT_FIRST = /^(57P0[1235]|53300)$/;
-/**
- * The stream fails when this many connections in a row were lost before one has streamed. The pauses between them are
- * 13 to 25 s in total: a crashed server restarts in that time, and a proxy that ends each connection is reported.
- */
-const LOST_AT_FIRST = 8;
 
 /** Milliseconds between two questions about the log, doubled each time, up to the longest. */
 const FIRST_LOG_PAUSE = 50;
 const LONGEST_LOG_PAUSE = 1_000;
 /** Older standbys do not decode changes, and say so. */
 const OLDEST_STANDBY = 16;
-
-/** Milliseconds to connect, and then again to drop the slot of a snapshot that broke off, or the publication. */
-const LONGEST_DROP = 5_000;
-/** Milliseconds for the answer of a server that has made a slot, when the stream ends meanwhile. */
-const LONGEST_CREATION = 500;
 
 /** The progress of a stream of changes. */
 export type ChangesStats = Omit<ChangesEvent, "slot">;
@@ -102,18 +69,10 @@ export class Feed {
   #server: Found | undefined;
   /** The snapshot, until all its rows have been yielded. */
   #snapshot: Snapshot | undefined;
-  /** Whether the slot was made for a snapshot whose rows have not all been yielded. */
-  #madeForSnapshot = false;
-  /** Whether a question over `db` has no answer yet. */
-  #isAsking = false;
-  /** Settles when the server has said whether the slot of a snapshot was made. */
-  #creation: Promise<void> | undefined;
   /** The publication for option `tables`. */
   readonly #ownPublication: OwnPublication | undefined;
-  /** Whether that publication was made and has not been dropped. */
-  #hasOwn = false;
+  readonly #own: OwnObjects;
   readonly #publications: readonly string[];
-  #undoing: Promise<Error | undefined> | undefined;
   #leaving: Promise<void> | undefined;
   readonly #lag = new Lag();
   /** Whether a connection has streamed. From then on the stream connects again after a failure. */
@@ -121,14 +80,8 @@ export class Feed {
   #isStreaming = false;
   /** Why it does not stream. */
   #reason: string | undefined;
-  #failures = 0;
-  /** Number of connections in a row that were lost before the first one has streamed. */
-  #lostAtFirst = 0;
-  /** The connection's `heard` at the last status interval, and the number of intervals for which it has been silent. */
-  #heard: number | undefined;
-  #silentLooks = 0;
-  /** The looks in a row at which the server of a silent connection was not at work. */
-  #idleLooks = 0;
+  readonly #retries = new Retries();
+  readonly #watch: Watch;
   /** Bits `CHANGES_…` that have not been handled yet. */
   #happened = 0;
   /** Whether bytes wait in the core until the types of a table's description are known. */
@@ -147,6 +100,8 @@ export class Feed {
     this.#log = new ReadLog(options.from);
     this.#flushed = this.#log.from;
     const { slot, publication = [], tables, signal } = options;
+    this.#own = new OwnObjects(db, slot);
+    this.#watch = new Watch(db);
     this.#ownPublication = tables && new OwnPublication(slot, tables);
     this.#publications = this.#ownPublication ? [this.#ownPublication.name] : [publication].flat();
     const abort = () => this.#stop(new AbortError(signal!.reason));
@@ -277,10 +232,9 @@ export class Feed {
 
   /** Never rejects. */
   async #leave(): Promise<void> {
-    // A slot whose answer is on its way must be dropped, too. A server that waits for transactions has not made it.
-    if (this.#creation) await withDeadline(LONGEST_CREATION, this.#creation);
+    await this.#own.untilCreated();
     await this.#connection?.close();
-    await this.#undo();
+    await this.#own.drop();
   }
 
   async #connect(): Promise<Replication> {
@@ -365,13 +319,13 @@ export class Feed {
   async #publish(own: OwnPublication, connection: Replication): Promise<void> {
     const { connectTimeout } = configOf(this.#db);
     this.#server = await askForLog(connection, this.#options.slot, [own.name], this.#log.read, connectTimeout);
-    await own.make(connection);
-    this.#hasOwn = true;
+    await this.#own.publish(own, connection);
   }
 
   async #begin(connection: Replication): Promise<void> {
-    const made = () => void (this.#madeForSnapshot = this.#options.createSlot === "permanent");
-    const onCreation = (slot: Promise<unknown>) => void (this.#creation = slot.then(made, () => {}));
+    // A temporary slot ends with its connection.
+    const isPermanent = this.#options.createSlot === "permanent";
+    const onCreation = (creation: Promise<unknown>) => void (isPermanent && this.#own.addSlot(creation));
     const learn = () => this.#learn();
     const [options, publications] = [this.#options, this.#publications];
     try {
@@ -403,7 +357,7 @@ export class Feed {
 
   /** All rows have come. The consumer may leave the loop at `snapshot`, and a later run continues with the slot. */
   #keepSlot(): void {
-    this.#madeForSnapshot = false;
+    this.#own.giveSlot();
     this.#hasStreamed = true;
   }
 
@@ -422,7 +376,7 @@ export class Feed {
     this.#isStreaming = true;
     this.#hasStreamed = true;
     this.#reason = undefined;
-    this.#failures = 0;
+    this.#retries.succeeded();
   }
 
   /** Returns the changes read so far. Their commits then wait for an acknowledgement. */
@@ -442,7 +396,8 @@ export class Feed {
     if (!this.#hasStreamed && !this.#snapshot) return; // no position is known yet
     // A temporary slot ends with its connection.
     const mayConnectAgain = this.#isStreaming && this.#options.createSlot !== "temporary";
-    if (mayConnectAgain && this.#log.read?.isStandby) void this.#heedPromotion();
+    const log = this.#log.read;
+    if (mayConnectAgain && log?.isStandby) void this.#heedPromotion(log);
     try {
       tell(this.#db, { changes: { slot: this.#options.slot, ...this.stats() } });
     } catch {
@@ -491,51 +446,23 @@ export class Feed {
    * reports no error. Before changes are read, another connection asks what the server does.
    */
   #heedSilence(): void {
-    const heard = this.#connection?.heard;
-    const isSilent = heard !== undefined && heard === this.#heard;
-    this.#silentLooks = isSilent ? this.#silentLooks + 1 : 0;
-    if (!isSilent) this.#idleLooks = 0;
-    this.#heard = heard;
-    if (!this.#isStreaming) return void (this.#silentLooks >= ASKED_AFTER && this.#heedWork());
-    if (this.#silentLooks >= GIVEN_UP_AFTER) void this.#connection!.close();
-    else this.#report(this.#silentLooks >= ASKED_AFTER);
+    const silence = this.#watch.look(this.#connection);
+    if (!this.#isStreaming) return void (silence !== "heard" && this.#heedWork());
+    if (silence === "dead") void this.#connection!.close();
+    else this.#report(silence === "silent");
   }
 
   /** A standby that was promoted has a timeline of its own from then on, which the next connection learns. */
-  async #heedPromotion(): Promise<void> {
+  async #heedPromotion(standby: { readonly instance?: string }): Promise<void> {
     const connection = this.#connection;
-    const server = await this.#ask<Standing>(STANDBY_QUESTION);
-    if (typeof server !== "object") return;
-    if (!server.isStandby && server.instance === this.#log.read?.instance) void connection?.close();
+    if (await this.#watch.isPromoted(standby)) void connection?.close();
   }
 
-  /**
-   * Asks over `db`, one question at a time. `undefined`: it could not ask, or there was no answer in time. It is asked
-   * again.
-   */
-  async #ask<Row>(question: string): Promise<Row | "unreachable" | undefined> {
-    if (this.#isAsking) return undefined;
-    this.#isAsking = true;
-    try {
-      return (await this.#db.query<Row>(question, { timeout: configOf(this.#db).connectTimeout })).rows[0];
-    } catch (error) {
-      return CANNOT_CONNECT.test(codeOf(error)) ? "unreachable" : undefined;
-    } finally {
-      this.#isAsking = false;
-    }
-  }
-
-  /**
-   * Gives a silent connection up if its server is not at work. One that looks for rows, or waits for transactions, is.
-   * `db` may not be able to ask, or lead to another standby: that says nothing.
-   */
+  /** Gives a silent connection up if its server is not at work. */
   async #heedWork(): Promise<void> {
-    const [server, heard] = [this.#server, this.#heard];
-    if (!server) return; // its first answer has a deadline
-    const found = await this.#ask<Standing & { isAtWork: boolean }>(workQuestion(server.processId));
-    if (found === undefined || server !== this.#server || this.#connection?.heard !== heard) return;
-    if (isAtWork(found, server.log)) this.#idleLooks = 0;
-    else if (++this.#idleLooks > GIVEN_UP_AFTER - ASKED_AFTER) void this.#connection?.close();
+    const [connection, server] = [this.#connection, this.#server];
+    if (!connection || !server) return; // its first answer has a deadline
+    if (await this.#watch.isIdle(connection, server)) void connection.close();
   }
 
   #report(wantsAnswer = false): void {
@@ -570,20 +497,17 @@ export class Feed {
   /** Returns when another connection may be tried, or throws the error that ends the stream. */
   async #comeBack(error: unknown): Promise<void> {
     this.#happened = 0;
-    this.#heard = undefined;
     this.#isStreaming = false;
     await this.#connection?.close();
     this.#connection = undefined;
-    if (this.#madeForSnapshot) {
+    if (this.#own.hasSlot) {
       const hasBegun = this.#snapshot?.hasBegun === true;
-      const why = await this.#undo();
+      const why = await this.#own.drop();
       throw hasBegun || why ? brokeOff(error, this.#options.slot, why) : this.#truthful(error);
     }
-    if (!this.#mayPass(error)) throw this.#truthful(error);
+    if (!this.#retries.mayHelp(error, this.#stage)) throw this.#truthful(error);
     this.#reason = (error as Error).message;
-    const pause =
-      Math.min(FIRST_RECONNECT_PAUSE * 2 ** this.#failures++, LONGEST_RECONNECT_PAUSE) * (1 + Math.random());
-    await this.#pause(pause);
+    await this.#pause(this.#retries.pause());
   }
 
   /** Waits. Ends early if the stream is over. */
@@ -601,65 +525,13 @@ export class Feed {
     });
   }
 
-  /**
-   * Drops the slot and the publication that belong to this stream alone. Resolves with the reason if that failed. Never
-   * rejects.
-   */
-  async #undo(): Promise<Error | undefined> {
-    if (!this.#madeForSnapshot && !this.#hasOwn) return await this.#undoing;
-    return await (this.#undoing ??= this.#undone());
-  }
-
-  async #undone(): Promise<Error | undefined> {
-    const { slot } = this.#options;
-    const [hasSlot, own] = [this.#madeForSnapshot, this.#hasOwn && this.#ownPublication];
-    this.#madeForSnapshot = this.#hasOwn = false;
-    await this.#connection?.close();
-    // On a connection of its own and with a new signal: `db` may be closed, and the stream's signal is often what ended
-    // it.
-    const core = new Core(MAX_MESSAGE_BYTES, 0);
-    try {
-      const connection = await Replication.open(this.#db, core, AbortSignal.timeout(LONGEST_DROP));
-      const timer = setTimeout(() => void connection.close(), LONGEST_DROP);
-      try {
-        // The server may not have noticed yet that the slot's connection has ended.
-        if (hasSlot) await connection.run(`DROP_REPLICATION_SLOT ${identifier(slot)} WAIT`);
-        if (own) await own.drop(connection);
-      } finally {
-        clearTimeout(timer);
-        await connection.close();
-      }
-      return undefined;
-    } catch (error) {
-      return error as Error;
-    } finally {
-      core.free();
-    }
-  }
-
-  #mayPass(error: unknown): boolean {
-    if (!this.#hasStreamed) return this.#mayPassAtFirst(error);
-    // A temporary slot ended with its connection, so the changes made meanwhile are lost.
-    if (this.#options.createSlot === "temporary") return false;
-    if (error instanceof PostgresError) return PASSING.test(error.code);
-    const isOfNetwork = error instanceof TimeoutError || error instanceof ConnectionError;
-    return isOfNetwork && error.code !== "CORE_TRAPPED";
-  }
-
-  /**
-   * Whether another connection may succeed before the first one has streamed. A failed login is reported at once. After
-   * a successful login, address and account are known to be right.
-   */
-  #mayPassAtFirst(error: unknown): boolean {
-    if (error instanceof PostgresError && error.code === "55006") {
-      this.#lostAtFirst = 0;
-      return true;
-    }
-    const isFirstLogin = this.#connections === 0;
-    // Rows of a snapshot may have been yielded already, and would be yielded again.
-    if (isFirstLogin || this.#snapshot || ++this.#lostAtFirst >= LOST_AT_FIRST) return false;
-    if (error instanceof PostgresError) return PASSING_AT_FIRST.test(error.code);
-    return error instanceof ConnectionError && (error.hasNoEffect || error.code === "CONNECTION_LOST");
+  get #stage() {
+    return {
+      hasConnected: this.#connections > 0,
+      hasSnapshot: this.#snapshot !== undefined,
+      hasStreamed: this.#hasStreamed,
+      isTemporary: this.#options.createSlot === "temporary",
+    };
   }
 
   /**
@@ -678,9 +550,6 @@ function onOldStandby(): PostgresError {
   const message = `logical decoding on a standby needs PostgreSQL ${OLDEST_STANDBY}: it is in recovery`;
   return new PostgresError({ severity: "ERROR", code: "0A000", message });
 }
-
-/** The server cannot be reached by another connection either. */
-const CANNOT_CONNECT = /^CONNECT_(FAILED|TIMEOUT)$/;
 
 const codeOf = (error: unknown) => (error instanceof PgzError ? error.code : "");
 

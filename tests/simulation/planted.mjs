@@ -172,7 +172,7 @@ export const planted = [
   },
   {
     name: "changes: a slot that another one still has is not waited for",
-    file: "js/changes/feed.ts",
+    file: "js/changes/retries.ts",
     from: 'error instanceof PostgresError && error.code === "55006"',
     to: 'error instanceof PostgresError && error.code === ""',
   },

@@ -151,7 +151,7 @@ const changes: OwnStatement[] = [
     createSlotCommand({ slot: "s", snapshot: true } as never, 14),
     startCommand({ slot: "s", messages: true, origin: "none", streaming: true, twoPhase: true } as never, ["p"], "0/0"),
   ),
-  ...words("changes/feed.ts", 'DROP_REPLICATION_SLOT "s" WAIT'),
+  ...words("changes/own-objects.ts", 'DROP_REPLICATION_SLOT "s" WAIT'),
 ];
 
 const others: OwnStatement[] = [

@@ -117,8 +117,6 @@ function numbers() {
     `Node ${versions.node}, PostgreSQL ${versions.postgresql}, ` +
       `postgres.js ${versions["postgres.js"]}, pg ${versions.pg},`,
     `pg-query-stream ${versions["pg-query-stream"]}, pg-copy-streams ${versions["pg-copy-streams"]}.`,
-    `The Worker of the first screen has ${bundleKb} kB of wasm and JavaScript, minified and gzipped ` +
-      "(`bench/results/size.json`).",
   ].join("\n");
 }
 

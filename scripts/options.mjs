@@ -16,7 +16,7 @@ const GROUPS = {
   host: "The server",
   user: "Login and session",
   sslmode: "TLS",
-  requireAuth: "How the login is proven",
+  requireAuth: "Authentication",
   connectTimeout: "Deadlines",
   maxRows: "Limits of a result",
   duplicates: "Names and values",

@@ -51,8 +51,8 @@ export interface JsonOptions extends CallOptions, CacheOptions, FormatOptions {}
 /** Options of `stream` and `respond`. */
 export interface StreamOptions extends CallOptions, CacheOptions, FormatOptions {
   /**
-   * Compresses the output with `CompressionStream`; `respond` also sets `content-encoding`. Compression holds rows back
-   * until its window is full, so `flushInterval` has no effect on rows of a slow query. Default false.
+   * Compresses the output with `CompressionStream`; `respond` also sets `content-encoding`. `CompressionStream` cannot
+   * flush, so it holds rows back: `flushInterval` has no effect on rows of a slow query. Default false.
    */
   readonly gzip?: boolean | undefined;
   /**

@@ -134,8 +134,8 @@ export const OPTIONS = {
    */
   port: optional(port),
   /**
-   * Which of the hosts are accepted, by what the server reports after the login. Any other host is left, and the next
-   * one is tried (docs/connecting.md#several-hosts).
+   * Which hosts are accepted, by the role that the server reports. The driver leaves any other host and tries the next
+   * one (docs/connecting.md#several-hosts).
    *
    * @defaultValue `any`: one host is what most have
    */
@@ -147,8 +147,8 @@ export const OPTIONS = {
    */
   loadBalanceHosts: option(oneOf("disable", "random"), "disable"),
   /**
-   * Where libpq's variables (`PGHOST` and so on) are read, which shells, containers and CI set. They are defaults for
-   * what is given nowhere else. An object, or `false` for none.
+   * Where libpq's variables (`PGHOST` and so on) are read from: an object, or `false` for none. They are the defaults
+   * for what is given nowhere else.
    *
    * @unit object, `false`
    * @defaultValue the process's
@@ -182,7 +182,7 @@ export const OPTIONS = {
    */
   database: option(someText, ({ user }) => user as string),
   /**
-   * The password, or a function that returns it or a promise of it, so tokens may expire (docs/logins.md). The function
+   * The password, or a function that returns it (or its promise), for expiring tokens (docs/logins.md). The function
    * gets host, port, user and database, and is called once for connections that are made together. An empty text is a
    * password. `console.log`, JSON and errors never show it.
    *
@@ -309,7 +309,7 @@ export const OPTIONS = {
    * The minimum number of SCRAM iterations over a link on which no certificate is checked (no TLS, or `sslmode`
    * `prefer`, `allow` or `require` without `ca`). There an impostor gets a proof of your password, and with few
    * iterations can find the password by trying. Over a link whose certificate is checked, or a local one, any number is
-   * accepted, and `pgz-edge doctor` reports it.
+   * accepted, and `pgz-edge doctor` reports one that is too low.
    *
    * @unit 1 to 100,000,000
    * @defaultValue 4,096, the least that RFC 7677 recommends, and PostgreSQL's default
@@ -342,10 +342,9 @@ export const OPTIONS = {
    */
   timeout: option(milliseconds, 0, "every"),
   /**
-   * How long a stream that outlives `close()` or `release()`, and so holds its connection, may make no progress: its
-   * server sends nothing, and its reader reads nothing. Then it ends (at most a tenth later), so that no silent server
-   * and no forgotten stream holds the connection for ever. While the reader waits, the call's `timeout` applies
-   * instead. 0: for ever.
+   * How long a stream that outlives `close()` or `release()` may stall: the server sends nothing, and the reader reads
+   * nothing. Then it ends (at most a tenth later), since it would hold its connection for ever. While the reader waits,
+   * the call's `timeout` applies instead, if it has one. 0: for ever.
    *
    * @unit milliseconds
    * @defaultValue 30,000
@@ -393,8 +392,8 @@ export const OPTIONS = {
   duplicates: option(oneOf("keep", "rename", "error"), "keep", "rows"),
   /**
    * Names of columns in rows. `camelCase` writes `created_at` as `createdAt`, in every format: it removes an underscore
-   * between an ASCII letter or digit and a small ASCII letter (`_id` and `line_2` stay). `columns` of a result have the
-   * server's names, and members of json values stay. `sql.snakeCase` is the inverse. Where two names become one,
+   * between an ASCII letter or digit and a small ASCII letter (`_id` and `line_2` stay). `fields` have the server's
+   * names, and members of json values stay. `sql.snakeCase` is the inverse. Where two names become one,
    * `duplicates` says what happens.
    *
    * @defaultValue `keep`
@@ -466,7 +465,7 @@ export const OPTIONS = {
    */
   maxMessageBytes: option(whole(1 << 10, 1 << 30), (_, { isWorkerd }) => (isWorkerd ? 1 << 23 : 1 << 30)),
   /**
-   * Bytes of finished rows that are passed on at once. Above 4 MiB counts as 4 MiB.
+   * Finished rows are passed on when they have this many bytes, at most 4 MiB.
    *
    * @unit bytes
    * @defaultValue 65,536, a socket's size: larger pieces only wait, smaller pieces cost a call each
@@ -504,9 +503,9 @@ export const OPTIONS = {
    */
   firstRun: option(oneOf("text", "describe"), "text"),
   /**
-   * The maximum number of calls of `query`, `first`, `exec` and `json` that are in flight together: calls that are made
-   * together are sent together and answered in their order (docs/queries.md#calls-made-together). 1: each call waits
-   * for the one before it.
+   * The maximum number of calls of `query`, `first`, `exec`, `json` and `describe` in flight: calls that are made
+   * together are sent together and answered in order (docs/queries.md#calls-made-together). 1: each call waits for the
+   * one before it.
    *
    * @unit 1 to 1,000
    * @defaultValue 100: enough to hide a round trip, and few enough that a failed connection leaves few calls in doubt

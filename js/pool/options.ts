@@ -17,8 +17,8 @@ const hook = () => rule<(lease: Lease) => unknown>("a function", isFunction);
 
 const SIZES = () => ({
   /**
-   * Maximum number of connections. Those that are being made or closed count. `listen()` and `pgz-edge/changes` have a
-   * connection of their own, and a CancelRequest a socket that is no session.
+   * Maximum number of connections. Those that are being made or closed count. The connections of `listen()` and
+   * `pgz-edge/changes`, and the socket of a CancelRequest, do not.
    *
    * @unit connections
    * @defaultValue 10
@@ -94,7 +94,7 @@ const SIZES = () => ({
    * Whether an idle pool keeps the process alive. By default a program ends when its work is done, even if the pool was
    * not closed. Calls and leases keep it alive in any case.
    *
-   * @defaultValue false: a script that forgets `close()` must not hang, and its listening socket keeps a server alive
+   * @defaultValue false: a script that forgets `close()` must not hang, and a listening socket keeps a server alive
    * @runtimes Workers: no process; Deno: over TLS an idle connection keeps it alive
    */
   holdProcess: option(flag, false),

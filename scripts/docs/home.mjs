@@ -38,7 +38,7 @@ export function indexPage(readme) {
   const picture = pictureOf(piece(readme, /\n## How it works\n\n```\n([^]*?)```/));
   const stops = piece(readme, /\n(A client that stops reading [^]*?)\n\n/);
   const costs = piece(readme, /<!-- costs: [^>]*-->\n([^]*?)<!-- \/costs -->/);
-  const caveats = piece(readme, /\n## What it does not do yet\n\n(- [^]*?)\n\n/);
+  const caveats = piece(readme, /\n## Limitations\n\n(- [^]*?)\n\n/);
   const lists = Object.entries(links).map(([title, rows]) => {
     const lines = rows.map(([link, text, why]) => `- [${text}](${link}): ${why}`);
     return `<div>\n\n## ${title}\n\n${lines.join("\n")}\n\n</div>`;
@@ -90,7 +90,7 @@ ${lists.join("\n")}
 
 </div>
 
-## What it does not do yet
+## Limitations
 
 ${caveats}
 `;

@@ -191,7 +191,7 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
-    statements: "EXPLAIN of a statement behind which the session is reset",
+    statements: "EXPLAIN of a statement after which the session is reset",
     change: "resets",
     because: "with ANALYZE it runs",
     samples: [

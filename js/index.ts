@@ -74,7 +74,7 @@ export type {
   ChangesEvent,
   Observer,
   ParameterChange,
-  Place,
+  ServerAddress,
   QueryEnd,
   QueryStart,
   ReleaseEvent,

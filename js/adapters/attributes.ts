@@ -6,7 +6,7 @@
 //
 // A text without parameters never shows a literal. A parameter's value appears only if option `observeParameters` gave
 // it. A message of the server appears only on request, because it may quote data.
-import type { Place, PgzError, QueryEnd, QueryStart } from "../index.ts";
+import type { ServerAddress, PgzError, QueryEnd, QueryStart } from "../index.ts";
 import { sqlText } from "./sql-text.ts";
 
 export type Attributes = Record<string, string | number | boolean>;
@@ -23,7 +23,7 @@ export function startOf(event: QueryStart): { name: string; attributes: Attribut
   const [first] = summaries as Set<string | undefined>;
   const summary = isBatch ? (summaries.size === 1 && first ? `BATCH ${first}` : "BATCH") : first;
   const attributes: Attributes = {
-    ...placeOf(event),
+    ...addressOf(event),
     "db.query.text": read.map(({ shown }) => shown).join("; "),
     ...(summary && { "db.query.summary": summary }),
     ...(isBatch && { "db.operation.batch.size": texts.length }),
@@ -36,7 +36,7 @@ export function startOf(event: QueryStart): { name: string; attributes: Attribut
  * Returns the attributes of the server that the call goes to. With several hosts only the end event knows which host it
  * was.
  */
-export function placeOf({ host, port, database }: Place): Attributes {
+export function addressOf({ host, port, database }: ServerAddress): Attributes {
   return {
     "db.system.name": "postgresql",
     "db.namespace": database,
@@ -49,7 +49,7 @@ export function placeOf({ host, port, database }: Place): Attributes {
 export function endOf(event: QueryEnd): Attributes {
   const { command, kind } = event;
   return {
-    ...placeOf(event),
+    ...addressOf(event),
     // The command that the server reports. Omitted for a batch, where it would be the last statement's.
     ...(command && kind !== "batch" && { "db.operation.name": command }),
     ...(returnsRows(event) && { "db.response.returned_rows": event.rows! }),
@@ -61,7 +61,7 @@ export function endOf(event: QueryEnd): Attributes {
 export function measuredOf(event: QueryEnd, attributes: Attributes): Attributes {
   const summary = attributes["db.query.summary"];
   return {
-    ...placeOf(event),
+    ...addressOf(event),
     ...(summary !== undefined && { "db.query.summary": summary }),
     ...(event.error && failureOf(event.error)),
   };

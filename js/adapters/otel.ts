@@ -16,7 +16,7 @@ import {
   type Span,
   type TracerProvider,
 } from "@opentelemetry/api";
-import type { Observer, Place, Pool, QueryEnd } from "../index.ts";
+import type { Observer, ServerAddress, Pool, QueryEnd } from "../index.ts";
 import { endOf, measuredOf, returnsRows, sqlStateOf, startOf, statusOf, type Attributes } from "./attributes.ts";
 
 /** Options of {@link openTelemetry}. */
@@ -62,7 +62,9 @@ export function openTelemetry(options: OpenTelemetryOptions = {}): OpenTelemetry
   const meter = meterProvider.getMeter(NAME);
   const measure = instruments(meter);
   const open = new Map<number, Open>();
-  const poolOf = (place: Place) => ({ [POOL]: poolName ?? `${place.host}:${place.port}/${place.database}` });
+  const poolOf = (address: ServerAddress) => ({
+    [POOL]: poolName ?? `${address.host}:${address.port}/${address.database}`,
+  });
 
   return {
     onQueryStart(event) {

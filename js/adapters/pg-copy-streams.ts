@@ -48,7 +48,7 @@ export const both = (text: string, options?: CopyBothOptions): CopyBothStream =>
 /**
  * The state of one COPY: whether the server accepts or sends data, and the callbacks that wait for that or for the end.
  */
-class Course {
+class CopyState {
   connection: Connection | undefined;
   isOpen = false;
   isOver = false;
@@ -116,7 +116,7 @@ class Course {
  * Whether the error ends the COPY: it is the server's own, or the connection has ended. Any other error comes from this
  * side while the COPY continues.
  */
-function isLast(error: Error, { connection }: Course): boolean {
+function isLast(error: Error, { connection }: CopyState): boolean {
   return "severity" in error || connection === undefined || connection.stream.destroyed;
 }
 
@@ -187,14 +187,14 @@ interface Chunk {
 }
 
 /** Implements `_write` and `_writev`. */
-function write(stream: Writable, course: Course, chunks: readonly Chunk[], done: Done): void {
+function write(stream: Writable, state: CopyState, chunks: readonly Chunk[], done: Done): void {
   let bytes: Buffer[];
   try {
     bytes = chunks.map(({ chunk, encoding }) => bytesOf(chunk, encoding));
   } catch (error) {
     return done(error as Error);
   }
-  course.whenOpen(() => void sendAll(stream, course.connection!, bytes).then(() => done()));
+  state.whenOpen(() => void sendAll(stream, state.connection!, bytes).then(() => done()));
 }
 
 // -- CopyData in ------------------------------------------------------------------------------------------------------
@@ -202,13 +202,13 @@ function write(stream: Writable, course: Course, chunks: readonly Chunk[], done:
 /** Pushes the CopyData messages of one read together. Nothing more is read while the stream is full. */
 class Inflow {
   readonly #stream: Readable;
-  readonly #course: Course;
+  readonly #state: CopyState;
   #parts: Buffer[] = [];
   #hasEnded = false;
 
-  constructor(stream: Readable, course: Course) {
+  constructor(stream: Readable, state: CopyState) {
     this.#stream = stream;
-    this.#course = course;
+    this.#state = state;
   }
 
   take(chunk: Buffer): void {
@@ -224,7 +224,7 @@ class Inflow {
 
   push(chunk: Buffer): void {
     if (this.#stream.destroyed || this.#stream.push(chunk) || this.#hasEnded) return;
-    this.#course.connection!.stream.pause();
+    this.#state.connection!.stream.pause();
   }
 
   /**
@@ -235,19 +235,19 @@ class Inflow {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     this.flush();
-    readOn(this.#course);
+    readOn(this.#state);
     if (!this.#stream.destroyed) this.#stream.push(null);
   }
 }
 
-const readOn = ({ connection }: Course): void => void connection?.stream.resume();
+const readOn = ({ connection }: CopyState): void => void connection?.stream.resume();
 
 // -- the directions ---------------------------------------------------------------------------------------------------
 
 export class CopyFromStream extends Writable {
   readonly text: string;
   callback: QueryCallback | undefined;
-  readonly #course = new Course();
+  readonly #state = new CopyState();
   #hasEnded = false;
   #finished: Done | undefined;
   /** The server's response to CopyFail. As in pg-copy-streams this is the stream's error, unless a signal aborted. */
@@ -260,35 +260,35 @@ export class CopyFromStream extends Writable {
   }
 
   get rowCount(): number {
-    return this.#course.rowCount;
+    return this.#state.rowCount;
   }
 
   submit(connection: Connection): Error | null {
-    return this.#course.submit(connection, this.text, this.destroyed);
+    return this.#state.submit(connection, this.text, this.destroyed);
   }
 
   override _write(chunk: unknown, encoding: BufferEncoding, done: Done): void {
-    write(this, this.#course, [{ chunk, encoding }], done);
+    write(this, this.#state, [{ chunk, encoding }], done);
   }
 
   override _writev(chunks: Chunk[], done: Done): void {
-    write(this, this.#course, chunks, done);
+    write(this, this.#state, chunks, done);
   }
 
   override _final(done: Done): void {
     this.#finished = done;
-    this.#course.whenOpen(() => {
+    this.#state.whenOpen(() => {
       this.#hasEnded = true;
-      this.#course.connection!.endCopyFrom();
+      this.#state.connection!.endCopyFrom();
     });
   }
 
   /** Sends CopyFail, which undoes what was copied. After CopyDone only a CancelRequest may still come in time. */
   override _destroy(error: Error | null, done: Done): void {
-    const course = this.#course;
-    if (course.isIdle) return done(error);
-    const timer = setTimeout(() => course.cancel(), this.#hasEnded ? 0 : PATIENCE);
-    course.whenOver(() => {
+    const state = this.#state;
+    if (state.isIdle) return done(error);
+    const timer = setTimeout(() => state.cancel(), this.#hasEnded ? 0 : PATIENCE);
+    state.whenOver(() => {
       clearTimeout(timer);
       const refusal = this.#refusal;
       if (!error || !refusal || error.name === "AbortError") return done(error);
@@ -296,31 +296,31 @@ export class CopyFromStream extends Writable {
       done(refusal);
     });
     if (this.#hasEnded) return;
-    course.whenOpen(() => course.connection!.sendCopyFail(error?.message ?? "the stream was destroyed"));
+    state.whenOpen(() => state.connection!.sendCopyFail(error?.message ?? "the stream was destroyed"));
   }
 
   handleCopyInResponse(connection: Connection): void {
     // A second COPY in the same text would wait for data that does not exist.
     if (this.#hasEnded) connection.sendCopyFail("from() writes into one COPY");
-    else this.#course.open();
+    else this.#state.open();
   }
 
   handleCommandComplete(message: { text: string }): void {
-    this.#course.completed(message);
+    this.#state.completed(message);
   }
 
   handleReadyForQuery(): void {
-    const { isOpen } = this.#course;
-    this.#course.over();
+    const { isOpen } = this.#state;
+    this.#state.over();
     this.callback?.(null);
     if (!isOpen) this.destroy(new Error(`from() wants a COPY … FROM STDIN, which this is not: ${this.text}`));
     else if (!this.destroyed) this.#finished?.();
   }
 
   handleError(error: Error): void {
-    if (!isLast(error, this.#course)) return void this.destroy(error);
-    if (this.#course.connection) this.#refusal = error;
-    this.#course.over();
+    if (!isLast(error, this.#state)) return void this.destroy(error);
+    if (this.#state.connection) this.#refusal = error;
+    this.#state.over();
     this.callback?.(error);
     this.destroy(error);
   }
@@ -335,8 +335,8 @@ export class CopyFromStream extends Writable {
 export class CopyToStream extends Readable {
   readonly text: string;
   callback: QueryCallback | undefined;
-  readonly #course = new Course();
-  readonly #inflow = new Inflow(this, this.#course);
+  readonly #state = new CopyState();
+  readonly #inflow = new Inflow(this, this.#state);
 
   constructor(text: string, options?: ReadableOptions) {
     super(withoutSignal(options));
@@ -345,28 +345,28 @@ export class CopyToStream extends Readable {
   }
 
   get rowCount(): number {
-    return this.#course.rowCount;
+    return this.#state.rowCount;
   }
 
   submit(connection: Connection): Error | null {
-    return this.#course.submit(connection, this.text, this.destroyed);
+    return this.#state.submit(connection, this.text, this.destroyed);
   }
 
   override _read(): void {
-    readOn(this.#course);
+    readOn(this.#state);
   }
 
   /** Cancels the COPY. Data that arrives until then is dropped. */
   override _destroy(error: Error | null, done: Done): void {
-    const course = this.#course;
-    if (course.isIdle) return done(error);
-    course.whenOver(() => done(error));
-    readOn(course);
-    course.cancel();
+    const state = this.#state;
+    if (state.isIdle) return done(error);
+    state.whenOver(() => done(error));
+    readOn(state);
+    state.cancel();
   }
 
   handleCopyOutResponse(): void {
-    this.#course.open();
+    this.#state.open();
   }
 
   handleCopyData({ chunk }: Message): void {
@@ -374,21 +374,21 @@ export class CopyToStream extends Readable {
   }
 
   handleCommandComplete(message: { text: string }): void {
-    this.#course.completed(message);
+    this.#state.completed(message);
   }
 
   handleReadyForQuery(): void {
-    const { isOpen } = this.#course;
-    this.#course.over();
+    const { isOpen } = this.#state;
+    this.#state.over();
     this.callback?.(null);
     if (!isOpen) this.destroy(new Error(`to() wants a COPY … TO STDOUT, which this is not: ${this.text}`));
     else this.#inflow.end();
   }
 
   handleError(error: Error): void {
-    if (!isLast(error, this.#course)) return void this.destroy(error);
-    readOn(this.#course);
-    this.#course.over();
+    if (!isLast(error, this.#state)) return void this.destroy(error);
+    readOn(this.#state);
+    this.#state.over();
     this.callback?.(error);
     this.destroy(error);
   }
@@ -407,8 +407,8 @@ export class CopyBothStream extends Duplex {
   readonly text: string;
   readonly alignOnCopyDataFrame: boolean;
   callback: QueryCallback | undefined;
-  readonly #course = new Course();
-  readonly #inflow = new Inflow(this, this.#course);
+  readonly #state = new CopyState();
+  readonly #inflow = new Inflow(this, this.#state);
   #hasEnded = false;
   #finished: Done | undefined;
 
@@ -420,43 +420,43 @@ export class CopyBothStream extends Duplex {
   }
 
   submit(connection: Connection): Error | null {
-    return this.#course.submit(connection, this.text, this.destroyed);
+    return this.#state.submit(connection, this.text, this.destroyed);
   }
 
   override _read(): void {
-    readOn(this.#course);
+    readOn(this.#state);
   }
 
   override _write(chunk: unknown, encoding: BufferEncoding, done: Done): void {
-    write(this, this.#course, [{ chunk, encoding }], done);
+    write(this, this.#state, [{ chunk, encoding }], done);
   }
 
   override _writev(chunks: Chunk[], done: Done): void {
-    write(this, this.#course, chunks, done);
+    write(this, this.#state, chunks, done);
   }
 
   override _final(done: Done): void {
     this.#finished = done;
-    this.#course.whenOpen(() => this.#endCopy());
+    this.#state.whenOpen(() => this.#endCopy());
   }
 
   /** Sends CopyDone, because a WAL sender ends the session at CopyFail. */
   override _destroy(error: Error | null, done: Done): void {
-    const course = this.#course;
-    if (course.isIdle) return done(error);
-    course.whenOver(() => done(error));
-    readOn(course);
-    course.whenOpen(() => this.#endCopy());
+    const state = this.#state;
+    if (state.isIdle) return done(error);
+    state.whenOver(() => done(error));
+    readOn(state);
+    state.whenOpen(() => this.#endCopy());
   }
 
   #endCopy(): void {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
-    this.#course.connection!.endCopyFrom();
+    this.#state.connection!.endCopyFrom();
   }
 
   handleCopyBothResponse(): void {
-    this.#course.open();
+    this.#state.open();
   }
 
   handleCopyData({ chunk }: Message): void {
@@ -470,8 +470,8 @@ export class CopyBothStream extends Duplex {
   }
 
   handleReadyForQuery(): void {
-    const { isOpen } = this.#course;
-    this.#course.over();
+    const { isOpen } = this.#state;
+    this.#state.over();
     this.callback?.(null);
     if (!isOpen) this.destroy(new Error(`both() wants a START_REPLICATION, which this is not: ${this.text}`));
     else if (!this.destroyed) {
@@ -481,9 +481,9 @@ export class CopyBothStream extends Duplex {
   }
 
   handleError(error: Error): void {
-    if (!isLast(error, this.#course)) return void this.destroy(error);
-    readOn(this.#course);
-    this.#course.over();
+    if (!isLast(error, this.#state)) return void this.destroy(error);
+    readOn(this.#state);
+    this.#state.over();
     this.callback?.(error);
     this.destroy(error);
   }

@@ -90,7 +90,7 @@ export abstract class CallRunner {
   protected abstract get shown(): { readonly name: string };
 
   /** The server, for `shown`. @internal */
-  protected get place(): object {
+  protected get address(): object {
     const { host, port, database, user } = this.config;
     return { host, port, database, user };
   }

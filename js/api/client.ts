@@ -145,7 +145,7 @@ export class Client extends OneConnection {
 
   protected override get shown() {
     const { state, transactionStatus, queries, errors, rows } = this.stats();
-    return { name: "Client", state, ...this.place, transactionStatus, queries, errors, rows };
+    return { name: "Client", state, ...this.address, transactionStatus, queries, errors, rows };
   }
 
   protected override get signal(): AbortSignal | undefined {

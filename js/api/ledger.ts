@@ -43,13 +43,13 @@ export class Ledger implements Maker {
   add(call: Entry): void {
     this.#counters.queries++;
     this.#counters.running++;
-    call.place = this.#open.push(call) - 1;
+    call.index = this.#open.push(call) - 1;
   }
 
   ended(call: Settled, outcome: Outcome): void {
     const counters = this.#counters;
     const last = this.#open.pop()!;
-    if (last !== call) this.#open[(last.place = call.place)] = last;
+    if (last !== call) this.#open[(last.index = call.index)] = last;
     counters.running--;
     counters.rows += outcome.rows ?? 0;
     counters.bytes += outcome.bytes;

@@ -197,7 +197,7 @@ export abstract class Queries extends CallRunner {
   ): Promise<ExecResult> {
     try {
       const [query, options] = this.#asCall<ExecOptions>(input, rest);
-      const counted: Form = { ...valueForm(this.config, { ...options, onLimit: "error" }), form: ROWS_NONE };
+      const counted: Form = { ...valueForm(this.config, { ...options, onLimit: "error" }), code: ROWS_NONE };
       const count: Body<ExecResult> = (call, session, ending) => {
         const ended = ({ command, rowCount }: Operation) => call.succeed({ command, rowCount });
         new Execution(call, session, { query, form: counted, newSink: () => NO_ROWS, ended }, ending).begin();
@@ -248,7 +248,7 @@ export abstract class Queries extends CallRunner {
         (handle) => {
           // The columns arrive with the rows, which is too late to ask the catalog.
           statements.define(handle, catalog.definitions());
-          return handle.simple_query(query.text, COPY_NONE, form.form, form.limits);
+          return handle.simple_query(query.text, COPY_NONE, form.code, form.limits);
         },
         conversation,
       );
@@ -364,8 +364,8 @@ export abstract class Queries extends CallRunner {
     const [values, mode] = this.#values({ ...options, onLimit: "error" });
     const output = {
       rows: values,
-      count: { ...values, form: ROWS_NONE },
-      ndjson: { ...values, form: outputForm(this.config, { ...options, format: "ndjson" }).form },
+      count: { ...values, code: ROWS_NONE },
+      ndjson: { ...values, code: outputForm(this.config, { ...options, format: "ndjson" }).code },
     };
     const form = output[oneOf("rows", "count", "ndjson")(results, "results") as keyof typeof output];
     if (!items.length) return [];

@@ -80,7 +80,7 @@ export class Scope extends Calls {
   // -- for calls ------------------------------------------------------------------------------------------------------
 
   protected override get shown() {
-    return { name: "Scope", ...this.place };
+    return { name: "Scope", ...this.address };
   }
 
   protected override get isScoped(): boolean {

@@ -314,7 +314,7 @@ export class Transaction extends Calls {
 
   protected override get shown() {
     const state = this.#finished ? "finished" : this.isBusy ? "busy" : "open";
-    return { name: "Transaction", state, ...this.place };
+    return { name: "Transaction", state, ...this.address };
   }
 
   protected override get isScoped(): boolean {

@@ -1,7 +1,7 @@
 // A batch of changes as the core makes it (src/replication/batch.rs): heads, and where their texts and rows are.
 //
 // Knows the layout. Must not know what a change is.
-import { openBatch, rowsOf, type Batch, type BatchPlace, type RowPlan } from "../values/objects.ts";
+import { openBatch, rowsOf, type Batch, type BatchOffsets, type RowPlan } from "../values/objects.ts";
 
 /** Sizes in numbers of four bytes: of the part before the heads, and of a head. */
 const BEFORE = 2;
@@ -18,8 +18,8 @@ export class BatchReader {
   readonly #batch: Batch;
   readonly #ints: Int32Array;
   readonly #end: number;
-  /** The place of the next row. */
-  readonly #place: BatchPlace;
+  /** The offsets of the next row. */
+  readonly #offsets: BatchOffsets;
   #head = BEFORE;
   /** Where the next text of a head begins. */
   #text = 0;
@@ -28,7 +28,7 @@ export class BatchReader {
     this.#batch = openBatch(view, false);
     this.#ints = this.#batch.slots.ints;
     this.#end = BEFORE + HEAD * this.#batch.count;
-    this.#place = { slot: this.#end, text: this.#ints[0]!, json: 0 };
+    this.#offsets = { slot: this.#end, text: this.#ints[0]!, json: 0 };
   }
 
   get isOver(): boolean {
@@ -72,7 +72,7 @@ export class BatchReader {
   }
 
   json(): unknown {
-    return this.#batch.json[this.#place.json++];
+    return this.#batch.json[this.#offsets.json++];
   }
 
   /** Number of consecutive heads, from this one on, of its kind and table. */
@@ -86,7 +86,7 @@ export class BatchReader {
 
   /** Returns the rows of `count` heads, from this one on. */
   rows(plan: RowPlan, count: number): unknown[] {
-    return rowsOf(plan, this.#batch, count, this.#place);
+    return rowsOf(plan, this.#batch, count, this.#offsets);
   }
 
   #textOf(length: number): string {

@@ -392,12 +392,12 @@ export class Feed {
   }
 
   #tick(): void {
-    this.#heedSilence();
+    this.#checkSilence();
     if (!this.#hasStreamed && !this.#snapshot) return; // no position is known yet
     // A temporary slot ends with its connection.
     const mayConnectAgain = this.#isStreaming && this.#options.createSlot !== "temporary";
     const log = this.#log.read;
-    if (mayConnectAgain && log?.isStandby) void this.#heedPromotion(log);
+    if (mayConnectAgain && log?.isStandby) void this.#checkPromotion(log);
     try {
       tell(this.#db, { changes: { slot: this.#options.slot, ...this.stats() } });
     } catch {
@@ -417,12 +417,12 @@ export class Feed {
       this.#connection!.answer();
       throw lost("the server ended the stream");
     }
-    if (happened & CHANGES_KEEPALIVE && !(happened & CHANGES_LINES)) this.#heedEnd();
+    if (happened & CHANGES_KEEPALIVE && !(happened & CHANGES_LINES)) this.#skipToEnd();
     if (happened & CHANGES_STATUS_WANTED) this.#report();
   }
 
   /** If no commit waits for an acknowledgement, the server need not keep WAL that has no table of the publication. */
-  #heedEnd(): void {
+  #skipToEnd(): void {
     const [committed, end, isOutside] = this.#core.call(
       (handle) => [handle.committed(), handle.end(), handle.is_outside()] as const,
     );
@@ -445,21 +445,21 @@ export class Feed {
    * Sends a status update, asks a silent server for a keepalive, and at last gives the connection up: a dead link
    * reports no error. Before changes are read, another connection asks what the server does.
    */
-  #heedSilence(): void {
+  #checkSilence(): void {
     const silence = this.#watch.look(this.#connection);
-    if (!this.#isStreaming) return void (silence !== "heard" && this.#heedWork());
+    if (!this.#isStreaming) return void (silence !== "heard" && this.#checkWork());
     if (silence === "dead") void this.#connection!.close();
     else this.#report(silence === "silent");
   }
 
   /** A standby that was promoted has a timeline of its own from then on, which the next connection learns. */
-  async #heedPromotion(standby: { readonly instance?: string }): Promise<void> {
+  async #checkPromotion(standby: { readonly instance?: string }): Promise<void> {
     const connection = this.#connection;
     if (await this.#watch.isPromoted(standby)) void connection?.close();
   }
 
   /** Gives a silent connection up if its server is not at work. */
-  async #heedWork(): Promise<void> {
+  async #checkWork(): Promise<void> {
     const [connection, server] = [this.#connection, this.#server];
     if (!connection || !server) return; // its first answer has a deadline
     if (await this.#watch.isIdle(connection, server)) void connection.close();

@@ -8,7 +8,7 @@ import {
   UsageError,
   type CallOptions,
   type Observer,
-  type Place,
+  type ServerAddress,
   type Pool,
   type RouteReason,
 } from "../index.ts";
@@ -186,7 +186,7 @@ export class Router {
   }
 
   #notifyObserver(
-    place: Pick<Place, "host" | "port">,
+    address: Pick<ServerAddress, "host" | "port">,
     role: "standby" | "primary",
     reason: RouteReason,
     waitedMs: number,
@@ -195,7 +195,7 @@ export class Router {
     const { observer, database } = this.servers.config;
     if (!observer?.onRoute) return;
     try {
-      (observer as Observer).onRoute!({ ...place, database, role, reason, lagMs, waitedMs });
+      (observer as Observer).onRoute!({ ...address, database, role, reason, lagMs, waitedMs });
     } catch {
       // An observer must not break the call that it observes.
     }

@@ -5,10 +5,10 @@ export class Fifo<T extends object> {
   /** `undefined` for an item that has left. */
   #items: (T | undefined)[] = [];
   #first = 0;
-  readonly #places = new Map<T, number>();
+  readonly #indexes = new Map<T, number>();
 
   get size(): number {
-    return this.#places.size;
+    return this.#indexes.size;
   }
 
   get first(): T | undefined {
@@ -17,21 +17,21 @@ export class Fifo<T extends object> {
   }
 
   [Symbol.iterator](): IterableIterator<T> {
-    return this.#places.keys();
+    return this.#indexes.keys();
   }
 
   add(item: T): void {
     if (this.#first > 64 && this.#first * 2 > this.#items.length) this.#compact();
-    this.#places.set(item, this.#items.push(item) - 1);
+    this.#indexes.set(item, this.#items.push(item) - 1);
   }
 
   /** Returns whether the item was in the queue. */
   delete(item: T): boolean {
-    const at = this.#places.get(item);
+    const at = this.#indexes.get(item);
     if (at === undefined) return false;
-    this.#places.delete(item);
+    this.#indexes.delete(item);
     this.#items[at] = undefined;
-    if (this.#places.size) return true;
+    if (this.#indexes.size) return true;
     this.#items = [];
     this.#first = 0;
     return true;
@@ -40,6 +40,6 @@ export class Fifo<T extends object> {
   #compact(): void {
     this.#items = this.#items.filter(Boolean);
     this.#first = 0;
-    this.#items.forEach((item, at) => this.#places.set(item!, at));
+    this.#items.forEach((item, at) => this.#indexes.set(item!, at));
   }
 }

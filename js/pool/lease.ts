@@ -106,7 +106,7 @@ export class Lease extends OneConnection {
 
   protected override get shown() {
     const state = this.#releasing ? "released" : this.#member.connection.closed ? "lost" : "held";
-    return { name: "Lease", state, ...this.place, processId: this.processId };
+    return { name: "Lease", state, ...this.address, processId: this.processId };
   }
 
   protected override get signal(): AbortSignal | undefined {

@@ -8,7 +8,7 @@ import { Session } from "../session/session.ts";
 import { SessionChanges } from "./session-changes.ts";
 
 /**
- * The place of a member:
+ * The states of a member:
  *
  *   idle <──> lent        a call or a lease has it; several calls may share it
  *    │ ^       │
@@ -16,7 +16,7 @@ import { SessionChanges } from "./session-changes.ts";
  *   busy       busy       being cleaned or checked: neither lent nor available
  *    └──> leaving <──┘    it counts until its connection is closed
  */
-type Place = "idle" | "lent" | "busy" | "leaving";
+type State = "idle" | "lent" | "busy" | "leaving";
 
 export class Member {
   readonly connection: Connection;
@@ -27,7 +27,7 @@ export class Member {
   /** The pool's generation when the member was made. `reset()` begins a new generation. */
   readonly generation: number;
   readonly expiresAt: number;
-  place: Place = "busy";
+  state: State = "busy";
   /** Number of calls that share it; 1 for a lease. */
   borrowers = 0;
   /** The call that has it, or the latest of the calls that share it. */
@@ -36,7 +36,7 @@ export class Member {
   isAlone = false;
   /** Its borrower, if it outlives a close of the pool: a stream that its user reads. */
   stream: Pick<Call<unknown>, "finished"> | undefined;
-  /** When it entered its place. */
+  /** When it entered its state. */
   since: number;
   /** When its server last gave a sign of life. */
   heard: number;
@@ -80,7 +80,7 @@ export class Member {
    * before the server's response was complete: a cursor that a limit has ended rolls back first.
    */
   get isReturning(): boolean {
-    if (this.place !== "lent" || this.borrowers > 1) return false;
+    if (this.state !== "lent" || this.borrowers > 1) return false;
     return this.call?.finished === true && this.#isAtRest;
   }
 

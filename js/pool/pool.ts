@@ -344,7 +344,7 @@ export class Pool extends TransactionCalls {
   protected override get shown() {
     const { state, max, total, idle, acquired, connecting, waiting, queries, errors } = this.stats();
     const counts = { max, total, idle, acquired, connecting, waiting, queries, errors };
-    return { name: "Pool", state, ...this.place, ...counts };
+    return { name: "Pool", state, ...this.address, ...counts };
   }
 
   protected override get signal(): AbortSignal | undefined {

@@ -165,7 +165,7 @@ export class Slots {
   /** Number of members that a call or a lease has. */
   get lent(): number {
     let count = 0;
-    for (const { place } of this.#members) if (place === "lent") count++;
+    for (const { state } of this.#members) if (state === "lent") count++;
     return count;
   }
 
@@ -218,9 +218,9 @@ export class Slots {
     // With a settled call `isReturning` means that the member comes back at once, but other calls may still share it.
     if (member.call?.finished) member.call = undefined;
     if (member.ending) return undefined;
-    // A waiter may share the member in this borrower's place.
+    // A waiter may share the member instead of this borrower.
     if (member.borrowers) return void (this.#waiters.size && this.#serve());
-    member.place = "busy";
+    member.state = "busy";
     const cleaning = member.isDoomed ? undefined : this.#actions.clean(member);
     if (!cleaning) return void this.#back(member);
     // Cleaning may take long. A waiter that counted on this member may get another connection.
@@ -321,7 +321,7 @@ export class Slots {
     member.isAlone = isAlone;
     member.call = undefined;
     member.hold(true);
-    member.place = "lent";
+    member.state = "lent";
     member.since = now;
   }
 
@@ -345,7 +345,7 @@ export class Slots {
     if (sharing === 1 || this.total < this.max) return undefined;
     let least: Member | undefined;
     for (const member of this.#members) {
-      if (member.place !== "lent" || member.isAlone || member.isDoomed || member.borrowers >= sharing) continue;
+      if (member.state !== "lent" || member.isAlone || member.isDoomed || member.borrowers >= sharing) continue;
       if (member.connection.closed || member.connection.stopping || member.sessionChanges.makesTemporary) continue;
       if (!least || member.borrowers < least.borrowers) least = member;
     }
@@ -361,7 +361,7 @@ export class Slots {
     if (this.#isSweepScheduled) this.#noteSuspension(now);
     // A member that was lent during a suspension is as doubtful as an idle one.
     member.isSuspect = !isAlive && member.since < this.#resumedAt;
-    member.place = "idle";
+    member.state = "idle";
     member.since = member.heard = now;
     const isOver = this.#staying > this.max || member.generation !== this.#generation;
     const isClosed = this.#closed !== undefined && !this.#waiters.size;
@@ -370,7 +370,7 @@ export class Slots {
     else this.#keep(member);
     // Also if the member ends: closing may take long, and there may be room for another connection.
     this.#serve(now);
-    if (member.place === "idle") member.hold(this.#config.holdProcess);
+    if (member.state === "idle") member.hold(this.#config.holdProcess);
     this.#tell();
   }
 
@@ -504,7 +504,7 @@ export class Slots {
   #end(member: Member): Promise<void> {
     if (member.ending) return member.ending;
     member.isDoomed = true;
-    member.place = "leaving";
+    member.state = "leaving";
     this.#leaving++;
     return (member.ending = this.#actions.close(member).then(() => {
       this.#leaving--;
@@ -516,7 +516,7 @@ export class Slots {
   #onLost(member: Member): void {
     const at = this.#idle.indexOf(member);
     if (at >= 0) this.#idle.splice(at, 1);
-    if (member.place === "idle") this.#remove(member);
+    if (member.state === "idle") this.#remove(member);
     // A waiter that counted on this member may get another connection.
     else this.#serve();
   }
@@ -592,12 +592,12 @@ export class Slots {
   /** Checks whether the server of an idle member answers. */
   #check(member: Member): void {
     this.#idle.splice(this.#idle.indexOf(member), 1);
-    member.place = "busy";
+    member.state = "busy";
     const { since } = member;
     void this.#actions.check(member).then(() => {
       this.#back(member, true);
       // A health check does not count as use.
-      if (member.place === "idle") member.since = since;
+      if (member.state === "idle") member.since = since;
     });
   }
 }

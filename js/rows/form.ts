@@ -61,7 +61,7 @@ export interface FormatOptions extends RowOptions {
 
 /** The form of one call's rows: flags as the core's number, and the caps in the core's order. */
 export interface Form {
-  readonly form: number;
+  readonly code: number;
   readonly limits: Limits;
   readonly contentType: string;
   /** Whether two columns of one name are an error. */
@@ -187,7 +187,7 @@ function withOptions(
     return (policy === "bigint" ? digits : policy) === "string";
   };
   return {
-    form:
+    code:
       code |
       (isText("int8") ? INT8_AS_STRING : 0) |
       (isText("numeric") ? NUMERIC_AS_STRING : 0) |
@@ -205,9 +205,9 @@ function withOptions(
 }
 
 /** Returns the names that columns have in rows of this form, by the core's rules (src/encode/header.rs). */
-export function namesIn({ form }: Form, columns: readonly { readonly name: string }[]): string[] {
-  const names = columns.map(({ name }) => (form & CAMEL_CASE ? camelCase(name) : name));
-  return form & RENAME_DUPLICATES ? uniqueNames(names) : names;
+export function namesIn({ code }: Form, columns: readonly { readonly name: string }[]): string[] {
+  const names = columns.map(({ name }) => (code & CAMEL_CASE ? camelCase(name) : name));
+  return code & RENAME_DUPLICATES ? uniqueNames(names) : names;
 }
 
 /** Throws for `duplicates: "error"` if two columns have one name. */

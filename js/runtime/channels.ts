@@ -7,7 +7,7 @@
 //
 // The module is looked up and not imported: where it is missing (Workers without nodejs_compat, browsers) there are no
 // channels.
-import { observers, type CallKind, type Enter, type Observer, type Place } from "../util/observer.ts";
+import { observers, type CallKind, type Enter, type Observer, type ServerAddress } from "../util/observer.ts";
 
 type Kind = CallKind | "connect" | "acquire";
 
@@ -91,26 +91,26 @@ interface Open {
 const opened = new Map<number, Open>();
 
 const publisher: Observer = {
-  onQueryStart: ({ id, kind, text, texts, parameters, ...place }) =>
+  onQueryStart: ({ id, kind, text, texts, parameters, ...address }) =>
     start(kind, id, {
       query: text,
       ...(texts && { queries: texts }),
       ...(parameters && { values: parameters }),
-      place,
+      address,
     }),
-  onQueryEnd: ({ id, rows, bytes, command, waitMs, durationMs, error, ...place }) =>
-    settle(id, { rows, bytes, command, waitMs, durationMs, place }, error),
-  onConnectStart: ({ id, user, ...place }) => start("connect", id, { user, place }),
+  onQueryEnd: ({ id, rows, bytes, command, waitMs, durationMs, error, ...address }) =>
+    settle(id, { rows, bytes, command, waitMs, durationMs, address }, error),
+  onConnectStart: ({ id, user, ...address }) => start("connect", id, { user, address }),
   onConnect: ({ id, durationMs, processId, error }) => settle(id, { durationMs, processId }, error),
-  onAcquireStart: ({ id, ...place }) => start("acquire", id, { place }),
+  onAcquireStart: ({ id, ...address }) => start("acquire", id, { address }),
   onAcquire: ({ id, waitMs, error }) => settle(id, { waitMs }, error),
 };
 
-type Facts = Record<string, unknown> & { readonly place?: Place };
+type Facts = Record<string, unknown> & { readonly address?: ServerAddress };
 
-function named({ place, ...facts }: Facts): Record<string, unknown> {
-  if (!place) return facts;
-  return { ...facts, database: place.database, serverAddress: place.host, serverPort: place.port };
+function named({ address, ...facts }: Facts): Record<string, unknown> {
+  if (!address) return facts;
+  return { ...facts, database: address.database, serverAddress: address.host, serverPort: address.port };
 }
 
 function start(kind: Kind, id: number, facts: Facts): Enter {

@@ -23,7 +23,7 @@ export interface Outcome {
 export type AnyCall = Pick<Call<unknown>, "finished" | "whenOver" | "operate" | "sent" | "comment">;
 
 /** A settled call, as its maker sees it. */
-export type Settled = Pick<Call<never>, "place" | "observation">;
+export type Settled = Pick<Call<never>, "index" | "observation">;
 
 /** The maker of calls. `ended` is called once for each call that has settled. */
 export interface Maker {
@@ -109,7 +109,7 @@ export class Call<T> {
   /** Where the call was made, if that is recorded. */
   trace: Error | undefined;
   /** The call's index in its maker's list. */
-  place = 0;
+  index = 0;
   /**
    * A comment after the text of the call's statements: option `sqlComment`, evaluated in the context in which the call
    * was made.

@@ -48,7 +48,7 @@ const NO_SUCH_STATEMENT = "26000";
 /** How rows are requested. */
 export interface RowRequest {
   /** The core's number for the form of rows. */
-  readonly form: number;
+  readonly code: number;
   readonly limits: Limits;
 }
 
@@ -137,22 +137,22 @@ export class Statements {
     this.#learned.remember(shape);
     const { preludes } = this.#block;
     const { limits } = request;
-    const form = known ? request.form | COLUMNS_KNOWN : request.form;
+    const code = known ? request.code | COLUMNS_KNOWN : request.code;
     const command = (handle: CoreConnection) => {
       putInFront(handle, preludes);
       this.define(handle, shape.types);
-      return handle.execute(shape.id, this.#encoded(shape, call), parameters, form, limits);
+      return handle.execute(shape.id, this.#encoded(shape, call), parameters, code, limits);
     };
     // An earlier operation may have received other columns since.
     const isNext = () => {
-      if (request.form === ROWS_NONE) return;
+      if (request.code === ROWS_NONE) return;
       const columns = this.#learned.columns(shape);
       if (!known || !columns || known === columns) return;
       this.#refuseOtherForm(shape.id, columns);
       rows.columns?.(columns);
     };
     // Where no row is read the core makes no plan, so it would not tell a later run that the columns are others again.
-    const on = request.form === ROWS_NONE ? undefined : this.handlers;
+    const on = request.code === ROWS_NONE ? undefined : this.handlers;
     return this.#block.carried(call.operate(this.#connection, command, { rows, on, isNext }));
   }
 
@@ -228,11 +228,11 @@ export class Statements {
   firstRun(
     text: string,
     values: readonly unknown[],
-    { form, policy }: Pick<Form, "form" | "policy">,
+    { code, policy }: Pick<Form, "code" | "policy">,
   ): FirstRun | undefined {
     if (this.#describesFirst || this.#unlearned.has(text)) return undefined;
     const version = this.#connection.parameters.get("server_version");
-    if (form === ROWS_NONE) return firstRunOf(this.#scope, text, values, undefined, version);
+    if (code === ROWS_NONE) return firstRunOf(this.#scope, text, values, undefined, version);
     const columns = { known: this.#catalog.readable(), anySize: policy?.parsers !== undefined };
     return firstRunOf(this.#scope, text, values, columns, version);
   }

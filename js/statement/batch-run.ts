@@ -210,7 +210,7 @@ export class BatchRun<Row> {
   }
 
   get #isValues(): boolean {
-    return (this.#form.form & ROWS_FORMAT) === ROWS_COLUMNS;
+    return (this.#form.code & ROWS_FORMAT) === ROWS_COLUMNS;
   }
 
   // -- the outcome ----------------------------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ export class BatchRun<Row> {
     part: { rows: Row[]; bytes: OwnBytes; from: number; to: number },
   ): BatchItem<Row> {
     const { rows, bytes, from, to } = part;
-    if (this.#form.form === ROWS_NONE) return { command, rowCount };
+    if (this.#form.code === ROWS_NONE) return { command, rowCount };
     if (this.#isValues) return { rows: rows.slice(from, to), rowCount, command, fields };
     return { bytes: bytes.slice(from, to), rowCount, command, fields };
   }

@@ -194,7 +194,7 @@ class Batch<Row> {
     const command = (handle: CoreConnection) => {
       putInFront(handle, preludes);
       known.define(handle, types);
-      handle.batch(!atomic, form.form, form.limits);
+      handle.batch(!atomic, form.code, form.limits);
       for (const shape of statements) known.addToBatch(handle, shape, call);
       return handle.batch_items(windows[0]!, last ? BATCH_CONTINUES : BATCH_ENDS);
     };

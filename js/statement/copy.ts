@@ -56,7 +56,7 @@ export async function copyIn(
   if (!(await isOneStatement(call, session, text))) return undefined;
   return new Copy(call, session, COPY_IN, "copyFrom takes COPY … FROM STDIN").run(
     text,
-    { form: ROWS_NONE, limits: NO_LIMITS },
+    { code: ROWS_NONE, limits: NO_LIMITS },
     { feed },
   );
 }
@@ -72,7 +72,7 @@ export async function copyOut(
   if (!(await isOneStatement(call, session, text))) return undefined;
   return new Copy(call, session, COPY_OUT, "copyTo takes COPY … TO STDOUT").run(
     text,
-    { form: ROWS_NONE, limits },
+    { code: ROWS_NONE, limits },
     { rows },
   );
 }
@@ -142,7 +142,7 @@ class Copy implements CopyTarget {
 
   async run(
     text: string,
-    { form, limits }: RowRequest,
+    { code, limits }: RowRequest,
     { rows, feed }: { rows?: RowSink; feed?: Feed },
   ): Promise<Operation | undefined> {
     const { connection, transaction } = this.#session;
@@ -150,7 +150,7 @@ class Copy implements CopyTarget {
     const answered = new Promise<void>((resolve) => (this.#answered = resolve));
     const operation = (this.#operation = this.#call.operate(
       connection,
-      (handle) => handle.simple_query(text, this.#kind, form, limits),
+      (handle) => handle.simple_query(text, this.#kind, code, limits),
       {
         duplex: feed !== undefined,
         rows,

@@ -76,7 +76,7 @@ export class FirstExecution {
     if (!operation.error && this.#unreadable) throw unreadable(this.#unreadable, operation);
   }
 
-  #operate(call: AnyCall, { form, limits }: RowRequest, rows: RowSink): Operation {
+  #operate(call: AnyCall, { code, limits }: RowRequest, rows: RowSink): Operation {
     const { parameters, check } = this.#run;
     const { connection, statements, transaction } = this.#session;
     const { preludes } = transaction;
@@ -87,7 +87,7 @@ export class FirstExecution {
     const checkId = statements.checkIdFor(check, mayBePooled);
     const command = (handle: CoreConnection) => {
       putInFront(handle, preludes);
-      return handle.first_run(this.#id, text, parameters, check.sql, checkId, form, limits);
+      return handle.first_run(this.#id, text, parameters, check.sql, checkId, code, limits);
     };
     const on = {
       ...statements.handlers,

@@ -12,14 +12,14 @@ export type CallKind = "query" | "batch" | "copy";
 /**
  * The server, and the database there. With several hosts it is the first one until the driver knows which one is used.
  */
-export interface Place {
+export interface ServerAddress {
   readonly host: string;
   readonly port: number;
   readonly database: string;
 }
 
 /** A connection attempt to one host begins. */
-export interface ConnectStart extends Place {
+export interface ConnectStart extends ServerAddress {
   /** The same for both events of one attempt, and unique in the isolate. */
   readonly id: number;
   readonly user: string;
@@ -46,7 +46,7 @@ export interface DisconnectEvent {
 }
 
 /** A call, a transaction or a lease wants a connection of a pool. */
-export interface AcquireStart extends Place {
+export interface AcquireStart extends ServerAddress {
   /** The same for both events of one acquisition, and unique in the isolate. */
   readonly id: number;
 }
@@ -60,7 +60,7 @@ export interface AcquireEvent extends AcquireStart {
 }
 
 /** The connection came back. */
-export interface ReleaseEvent extends Place {
+export interface ReleaseEvent extends ServerAddress {
   /** Milliseconds that it was in use. */
   readonly useMs: number;
 }
@@ -73,7 +73,7 @@ export interface LeaseLeak {
 }
 
 /** A hook of a pool threw, and no call rejects with its error. */
-export interface HookError extends Place {
+export interface HookError extends ServerAddress {
   /** The name of the option: `beforeConnect` or `afterConnect`. */
   readonly hook: string;
   /** The error that it threw. */
@@ -81,7 +81,7 @@ export interface HookError extends Place {
 }
 
 /** A call was made. It may wait for its turn. */
-export interface QueryStart extends Place {
+export interface QueryStart extends ServerAddress {
   /** The same for all events of one call, and unique in the isolate. */
   readonly id: number;
   readonly kind: CallKind;
@@ -169,7 +169,7 @@ export interface ChangesEvent {
 }
 
 /** A call of `reads` of a cluster goes to a server (`pgz-edge/cluster`). */
-export interface RouteEvent extends Place {
+export interface RouteEvent extends ServerAddress {
   readonly role: "standby" | "primary";
   /**
    * Why: `nearest` of the standbys. Or why the primary answers: no standby is known (`none`), none can be reached
@@ -402,7 +402,7 @@ export class Observation {
   constructor(
     observer: Observer,
     { text, texts, values, kind = "query" }: CallSubject,
-    { host, port, database, observeParameters }: Place & { readonly observeParameters: boolean },
+    { host, port, database, observeParameters }: ServerAddress & { readonly observeParameters: boolean },
     threshold: number,
   ) {
     this.observer = observer;
@@ -418,7 +418,7 @@ export class Observation {
   }
 
   /** Called when it is the call's turn, on a connection to this server. */
-  begin({ host, port }: Pick<Place, "host" | "port">): void {
+  begin({ host, port }: Pick<ServerAddress, "host" | "port">): void {
     this.#start = { ...this.#start, host, port };
     this.#began = performance.now();
     clearTimeout(this.#timer); // of a connection that was lost before the call began on it

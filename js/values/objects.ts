@@ -32,19 +32,19 @@ export function rowDecoder(
     const kinds = batch.slots.bytes.subarray(4, 4 + width);
     // The next result of the same columns may have other kinds: a type was text until the catalog was asked for it.
     if (!plan || !isEqual(plan.kinds, kinds)) plan = planRows(columns, policy, mode, kinds.slice(), parsers);
-    const place = { slot: headOf(width) >> 2, text: 0, json: 0 };
-    return refused ? eachRow(plan, batch, place, refused) : rowsOf(plan, batch, batch.count, place);
+    const offsets = { slot: headOf(width) >> 2, text: 0, json: 0 };
+    return refused ? eachRow(plan, batch, offsets, refused) : rowsOf(plan, batch, batch.count, offsets);
   };
 }
 
-function eachRow(plan: RowPlan, batch: Batch, place: BatchPlace, refused: (at: number, error: unknown) => void) {
+function eachRow(plan: RowPlan, batch: Batch, offsets: BatchOffsets, refused: (at: number, error: unknown) => void) {
   const unparsed = { ...plan, converters: [] };
   return Array.from({ length: batch.count }, (_, at) => {
     try {
-      return rowsOf(plan, batch, 1, place)[0];
+      return rowsOf(plan, batch, 1, offsets)[0];
     } catch (error) {
       refused(at, error);
-      rowsOf(unparsed, batch, 1, place); // the place after the row
+      rowsOf(unparsed, batch, 1, offsets); // the offsets after the row
       return undefined;
     }
   });
@@ -85,7 +85,7 @@ export function planRows(
 }
 
 /** Where the values of the next row of a batch begin. */
-export interface BatchPlace {
+export interface BatchOffsets {
   /** Index into the slots' 32-bit integers. */
   slot: number;
   /** In UTF-16 units; in bytes if a text is not UTF-8. */
@@ -93,8 +93,8 @@ export interface BatchPlace {
   json: number;
 }
 
-/** Builds the next `count` rows from `place` on, and advances `place`. */
-export function rowsOf(plan: RowPlan, batch: Batch, count: number, place: BatchPlace): unknown[] {
+/** Builds the next `count` rows from `offsets` on, and advances `offsets`. */
+export function rowsOf(plan: RowPlan, batch: Batch, count: number, offsets: BatchOffsets): unknown[] {
   const { names, kinds, asArrays, converters } = plan;
   if (!asArrays && (plan.seen += count) > FEW) plan.template ??= templateOf(names);
   const { template } = plan;
@@ -103,7 +103,7 @@ export function rowsOf(plan: RowPlan, batch: Batch, count: number, place: BatchP
   const width = names.length;
   const plain = !converters.length;
   const rows = new Array<unknown>(count);
-  let { slot, text: at, json: next } = place;
+  let { slot, text: at, json: next } = offsets;
   for (let number = 0; number < count; number++) {
     const row: Record<string | number, unknown> = asArrays
       ? (new Array<unknown>(width) as never)
@@ -146,9 +146,9 @@ export function rowsOf(plan: RowPlan, batch: Batch, count: number, place: BatchP
     }
     rows[number] = row;
   }
-  place.slot = slot;
-  place.text = at;
-  place.json = next;
+  offsets.slot = slot;
+  offsets.text = at;
+  offsets.json = next;
   return rows;
 }
 

@@ -66,7 +66,7 @@ export function newState({
     refuseBinary: () => !statements.isText && (statements.isText = true),
   };
   const session = { config: { firstRun: "text", ...config }, statements, transaction } as unknown as Session;
-  const whole = { form: 1, limits: NO_LIMITS, ...form } as ExecutionForm;
+  const whole = { code: 1, limits: NO_LIMITS, ...form } as ExecutionForm;
   const state = new ExecutionState(call as AnyCall, session, { text, values }, whole);
   return { state, call, transaction, statements, log };
 }

@@ -105,7 +105,7 @@ export class World {
   take(isAlone: boolean): Member | undefined {
     const hadWaiters = this.waiters.length > 0;
     const { now } = this.clock;
-    const idle = this.members.filter(({ place, isSuspect }) => place === "idle" && !isSuspect);
+    const idle = this.members.filter(({ state, isSuspect }) => state === "idle" && !isSuspect);
     const isFree = idle.some((one) => !this.#stale.has(one) && now < one.expiresAt && !this.#isIdleTooLong(one, now));
     const member = this.slots.take(isAlone);
     if (!member && isFree && !hadWaiters && !this.isClosed && !this.#wasFrozen)
@@ -198,7 +198,7 @@ export class World {
   }
 
   suspect(): void {
-    for (const member of this.members) if (member.place === "idle") this.#stale.add(member);
+    for (const member of this.members) if (member.state === "idle") this.#stale.add(member);
   }
 
   close(): void {
@@ -228,7 +228,7 @@ export class World {
     if (this.waiters.length) this.#fault("a waiter is never served");
     if (this.isClosed && this.members.length) this.#fault("a closed pool keeps a connection");
     if (this.isClosed && this.clock.timers.length) this.#fault("a closed pool keeps a timer");
-    if (this.members.some(({ place }) => place !== "idle")) this.#fault("a connection is lost to the pool");
+    if (this.members.some(({ state }) => state !== "idle")) this.#fault("a connection is lost to the pool");
   }
 
   // -- what there is --------------------------------------------------------------------------------------------------
@@ -239,8 +239,8 @@ export class World {
    */
   get state(): string {
     const { slots, clock } = this;
-    const idle = this.members.filter(({ place }) => place === "idle").sort((a, b) => a.heard - b.heard);
-    const others = this.members.filter(({ place }) => place !== "idle").map((member) => this.#shown(member));
+    const idle = this.members.filter(({ state }) => state === "idle").sort((a, b) => a.heard - b.heard);
+    const others = this.members.filter(({ state }) => state !== "idle").map((member) => this.#shown(member));
     return [
       idle.map((member) => this.#shown(member)).join(" "),
       others.sort().join(" "),
@@ -279,7 +279,7 @@ export class World {
       unheard: healthCheckInterval && now - member.heard >= healthCheckInterval,
     };
     const set = Object.entries(flags).flatMap(([name, is]) => (is ? [name] : []));
-    return `${member.place}${member.borrowers || ""}(${set.join()})`;
+    return `${member.state}${member.borrowers || ""}(${set.join()})`;
   }
 
   // -- what must hold -------------------------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ export class World {
       if (now >= member.expiresAt) this.#fault("one that is too old is lent");
       if (this.#isIdleTooLong(member, now)) this.#fault("one that was idle for too long is lent");
       if (member.generation !== this.#generation) this.#fault("one from before a reset is lent");
-      if (this.members.some(({ place, heard }) => place === "idle" && heard > member.heard))
+      if (this.members.some(({ state, heard }) => state === "idle" && heard > member.heard))
         this.#fault("not the one that came back last is lent");
     }
     this.#stale.delete(member);
@@ -353,17 +353,17 @@ export class World {
     if (slots.connecting !== this.opens.length) this.#fault("connecting is miscounted");
     const lent = new Set(this.loans.map(({ member }) => member).filter(({ ending }) => !ending));
     if (slots.lent !== lent.size) this.#fault("lent is miscounted");
-    if (slots.idle !== this.members.filter(({ place }) => place === "idle").length) this.#fault("idle is miscounted");
+    if (slots.idle !== this.members.filter(({ state }) => state === "idle").length) this.#fault("idle is miscounted");
     const staying = slots.total - this.members.filter(({ ending }) => ending).length;
     if (slots.idle && staying > slots.max) this.#fault("more than max are kept");
     if (slots.total !== this.#total) this.#fault("total is miscounted");
     if (slots.counts.acquires !== this.#acquires) this.#fault("acquires are miscounted");
     for (const { member } of this.loans) {
-      if (!member.connection.closed && member.place === "idle") this.#fault("one that is lent counts as idle");
+      if (!member.connection.closed && member.state === "idle") this.#fault("one that is lent counts as idle");
       if (!fakeOf(member).isHeld) this.#fault("the process may end under a borrower");
     }
     for (const member of this.members)
-      if (member.place === "idle" && fakeOf(member).isHeld !== config.holdProcess)
+      if (member.state === "idle" && fakeOf(member).isHeld !== config.holdProcess)
         this.#fault("an idle connection keeps the process, or does not though it should");
     if (this.isClosed && this.waiters.some(({ isStream }) => !isStream)) this.#fault("a call waits in a closed pool");
     const isFull = this.opens.length >= config.maxConnecting;

@@ -8,7 +8,7 @@ import { NO_LIMITS, ROWS_COLUMNS } from "../../js/wasm/boundary.ts";
 import { columnOf, NotedSession, settled, shapeOf } from "../support/noted-statements.ts";
 
 const QUERY = { text: "select n", values: [] };
-const FORM = { form: ROWS_COLUMNS, limits: NO_LIMITS };
+const FORM = { code: ROWS_COLUMNS, limits: NO_LIMITS };
 const STATEMENT = { query: QUERY, form: FORM, newSink: () => ({ rows: () => {} }) };
 const SHAPE = shapeOf([23]);
 

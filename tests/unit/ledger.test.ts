@@ -9,7 +9,7 @@ type Entry = Parameters<Ledger["add"]>[0];
 function opened(count: number) {
   const counters = { queries: 0, errors: 0, rows: 0, bytes: 0, running: 0 };
   const ledger = new Ledger(counters);
-  const calls = Array.from({ length: count }, () => ({ place: -1 }) as Entry);
+  const calls = Array.from({ length: count }, () => ({ index: -1 }) as Entry);
   for (const call of calls) ledger.add(call);
   return { counters, ledger, calls };
 }

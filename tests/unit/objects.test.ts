@@ -313,9 +313,9 @@ test("a parser gets values other than NULL in their plain form, and the column",
   expect(seen).toEqual([1, "a"]);
 });
 
-const namesOf = (names: string[], form: number) =>
+const namesOf = (names: string[], code: number) =>
   namesIn(
-    { form } as Form,
+    { code } as Form,
     names.map((name) => ({ name })),
   );
 

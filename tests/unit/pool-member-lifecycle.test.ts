@@ -90,7 +90,7 @@ test("a connection is made and reported, and lives for maxLifetime less up to a 
   const member = await lifecycle.open(7);
   dice.mockRestore();
   expect(member.expiresAt - clock.now).toBe(9_500);
-  expect([member.generation, member.since, member.place]).toEqual([7, clock.now, "busy"]);
+  expect([member.generation, member.since, member.state]).toEqual([7, clock.now, "busy"]);
   expect(told).toEqual(["connect"]);
   expect(connects[0]!.applicationName).toBe("pgz-edge");
   expect(connections[0]!.staysRead).toBe(true);

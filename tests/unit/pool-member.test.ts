@@ -29,7 +29,7 @@ test("the socket is told when hold changes, and not at each call", () => {
 
 test("a new member is busy, without borrowers, and of the given generation", () => {
   const member = memberOf();
-  expect(member).toMatchObject({ place: "busy", borrowers: 0, isAlone: false, isSuspect: false, isDoomed: false });
+  expect(member).toMatchObject({ state: "busy", borrowers: 0, isAlone: false, isSuspect: false, isDoomed: false });
   expect(member).toMatchObject({ generation: 3, since: 10, heard: 10, expiresAt: 20 });
   expect(member.session.sessionChanges).toBe(member.sessionChanges);
 });
@@ -63,13 +63,13 @@ test.each<[Options["targetSessionAttrs"], boolean]>([
   expect(memberOf({ refusedWrite: false, config }).mayBeDemoted).toBe(false);
 });
 
-const over = { place: "lent", call: { finished: true } } as const;
+const over = { state: "lent", call: { finished: true } } as const;
 
 test.each<[string, Partial<Member>, traits: Record<string, unknown>, isReturning: boolean]>([
   ["whose call is over", over, {}, true],
   ["whose call runs", { ...over, call: { finished: false } }, {}, false],
   ["without a call", { ...over, call: undefined }, {}, false],
-  ["that is idle", { ...over, place: "idle" }, {}, false],
+  ["that is idle", { ...over, state: "idle" }, {}, false],
   ["with another borrower", { ...over, borrowers: 2 }, {}, false],
   ["that has ended", over, { closed: new Error("it has ended") }, false],
   ["that still reads", over, { isBusy: true }, false],

@@ -18,7 +18,7 @@ const always = () => true;
 const few = ({ waiters }: World) => waiters.length < 3;
 const has = (kind: "opens" | "closes" | "cleans" | "checks" | "loans" | "waiters") => (world: World) =>
   world[kind].length;
-const member = (world: World, place: Member["place"]) => world.members.find((one) => one.place === place)!;
+const member = (world: World, state: Member["state"]) => world.members.find((one) => one.state === state)!;
 const second = (world: World) => world.loans.length > 1;
 
 type Events = Readonly<Record<string, Event>>;

@@ -17,7 +17,7 @@ import { columnOf, NotedSession, shapeOf } from "../support/noted-statements.ts"
 const MOOD = 20_001;
 const mood = { oid: MOOD, code: 0, of: 25, parts: [], names: [] };
 const parameters = Uint8Array.of(0, 0, 0, 0);
-const form = ROWS_ARRAYS;
+const code = ROWS_ARRAYS;
 
 let session: NotedSession;
 beforeEach(() => {
@@ -39,7 +39,7 @@ function newSink(refuses = false) {
 
 function execute(shape: Shape, sink: RowSink = { rows: () => {} }, preludes: readonly string[] = []): Operation {
   session.block.preludes.splice(0, Infinity, ...preludes);
-  const request = { form, limits: NO_LIMITS };
+  const request = { code, limits: NO_LIMITS };
   return session.statements.execute(session.owner, { shape, parameters }, request, sink);
 }
 
@@ -50,7 +50,7 @@ test("an execution is sent after its preludes, and after the types that the core
   const { sink } = newSink();
   const operation = execute(shape, sink, ["begin", "settings"]);
   const types = Uint32Array.of(MOOD, 0, 25, 0);
-  const sent = ["execute", shape.id, encodedStatement(shape), parameters, form, NO_LIMITS];
+  const sent = ["execute", shape.id, encodedStatement(shape), parameters, code, NO_LIMITS];
   expect(session.asked[0]!.commands).toEqual([
     ["prelude", "begin"],
     ["prelude", "settings"],
@@ -72,10 +72,10 @@ test("cached columns are passed to the sink at once, and the core does not repor
   const { heard, sink } = newSink();
   execute(shape, sink);
   expect(heard).toEqual([columns]);
-  expect(session.asked[1]!.commands[0]![4]).toBe(form | COLUMNS_KNOWN);
+  expect(session.asked[1]!.commands[0]![4]).toBe(code | COLUMNS_KNOWN);
   // The same without columns handlers in the sink.
   execute(shape);
-  expect(session.asked[2]!.commands[0]![4]).toBe(form | COLUMNS_KNOWN);
+  expect(session.asked[2]!.commands[0]![4]).toBe(code | COLUMNS_KNOWN);
 });
 
 test("columns of an unknown statement are not passed on", () => {
@@ -91,7 +91,7 @@ test("if the sink refuses the columns, the core reports them again, because they
   const shape = known("select n");
   session.told.learnColumns(shape.id, [columnOf(23)]);
   execute(shape, newSink(true).sink);
-  expect(session.asked[0]!.commands[0]![4]).toBe(form);
+  expect(session.asked[0]!.commands[0]![4]).toBe(code);
 });
 
 test("a sink is told the columns again at its turn if an earlier operation changed them", () => {
@@ -151,7 +151,7 @@ test.each([
 
 // -- what may run first ----------------------------------------------------------------------------------------------
 
-const asRows = { form, policy: undefined };
+const asRows = { code, policy: undefined };
 const first = (text = "select n", request: Parameters<typeof session.statements.firstRun>[2] = asRows) =>
   session.statements.firstRun(text, [], request);
 const failed = (message: string, code = "22P02") =>
@@ -170,7 +170,7 @@ test("a statement may run first on a server with a recent version, or with an un
 
 test("the check looks at columns if rows are wanted, and before PostgreSQL 16 only a statement without runs first", () => {
   const looks = (request = asRows) => first("select n", request)?.check.sql.includes("result_types");
-  const without = { ...asRows, form: ROWS_NONE };
+  const without = { ...asRows, code: ROWS_NONE };
   expect([looks(), looks(without)]).toEqual([true, false]);
   session.connection.parameters.set("server_version", "15.4");
   expect([looks(), looks(without)]).toEqual([undefined, false]);
@@ -180,7 +180,7 @@ test("the check looks at columns if rows are wanted, and before PostgreSQL 16 on
 
 test("the check leaves out types that are known, and covers any size if there are parsers", () => {
   session.catalog.learn([{ typeOid: MOOD }], [[MOOD, "e", "mood", [0], [], ","]]);
-  const runOf = (parsers?: object) => first("select n", { form, policy: { parsers } as never })!;
+  const runOf = (parsers?: object) => first("select n", { code, policy: { parsers } as never })!;
   expect(runOf().check.sql).toContain(`<>)all('{${MOOD}}'`);
   expect(runOf().known).toEqual([MOOD]);
   expect([runOf(), runOf({})].map(({ check }) => check.sql.includes("typlen operator(pg_catalog.<)0"))).toEqual([

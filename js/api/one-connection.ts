@@ -32,7 +32,7 @@ export abstract class OneConnection extends TransactionCalls {
     const { turns } = this;
     const before = turns.end();
     const turn = turns.take();
-    const run = new TransactionRun<T>(this.config, this.counters, { callback: work, begin, options });
+    const run = new TransactionRun<T>(this.config, this.counters, { work, begin, options });
     const { call } = run;
     this.#transactions.add(call);
     call.whenOver(() => {

@@ -264,9 +264,10 @@ export abstract class Queries extends CallRunner {
    * consumed, so client and server hold one batch.
    *
    * Outside a transaction the cursor has its own. It is committed at the end, and also if the loop is left early,
-   * however it is left: what the statement has written by then stays. An error of the server, a limit and an abort roll
-   * it back; if that happens while the body of the loop runs, leaving the loop throws the error. A statement that
-   * cannot run in a transaction (`VACUUM`) cannot have a cursor.
+   * however it is left: what the statement has written by then stays. An error of the server, a limit, an abort and
+   * the `timeout` roll it back. If that happens while the body of the loop runs, leaving the loop by `break` or
+   * `return` throws the error; an error of the body's own comes first. A statement that cannot run in a transaction
+   * (`VACUUM`) cannot have a cursor.
    *
    * The cursor starts with the first `next()`. Until its end, other calls of this client reject with `STREAM_OPEN`.
    * Limits, `timeout` and `signal` apply to the whole cursor.
@@ -438,7 +439,7 @@ export abstract class Queries extends CallRunner {
       if (shape) call.succeed({ parameterTypes: [...shape.parameterTypes], fields: shape.columns });
     };
     // Describing runs nothing, so it may always share the wire.
-    return await this.run({ text, isDescribed: true }, options, waiting(body), "shared");
+    return await this.run({ text }, options, waiting(body), "shared");
   }
 
   // -- calls ----------------------------------------------------------------------------------------------------------

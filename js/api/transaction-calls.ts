@@ -19,7 +19,7 @@ export abstract class TransactionCalls extends Calls {
   ): Promise<T>;
 
   /** postgres.js' name, for those who come from it without a compiler. @internal */
-  protected begin(): never {
+  protected async begin(): Promise<never> {
     throw new UsageError("INVALID_QUERY", "There is no begin(): write transaction(async (tx) => { … }).");
   }
 

@@ -19,9 +19,9 @@ import type { Counters } from "./ledger.ts";
 import { Transaction } from "./transaction.ts";
 import type { TransactionOptions } from "./transaction-options.ts";
 
-/** What is run: the callback, and the BEGIN that its options have made. */
-interface Work<T> {
-  readonly callback: (transaction: Transaction) => T | Promise<T>;
+/** What is run: the user's callback, and the BEGIN that its options have made. */
+interface Parts<T> {
+  readonly work: (transaction: Transaction) => T | Promise<T>;
   readonly begin: string;
   readonly options: TransactionOptions;
 }
@@ -37,16 +37,16 @@ export class TransactionRun<T> implements Earlier {
   readonly call: Call<T>;
   readonly #config: Config;
   readonly #counters: Counters;
-  readonly #work: Work<T>;
+  readonly #parts: Parts<T>;
   /** The attempt that runs. */
   #attempt: Transaction | undefined;
 
-  constructor(config: Config, counters: Counters, work: Work<T>) {
-    const { timeout = 0, signal } = work.options;
+  constructor(config: Config, counters: Counters, parts: Parts<T>) {
+    const { timeout = 0, signal } = parts.options;
     this.call = new Call<T>({ timeout });
     this.#config = config;
     this.#counters = counters;
-    this.#work = work;
+    this.#parts = parts;
     this.call.abortOn(signal, config.signal);
   }
 
@@ -72,7 +72,7 @@ export class TransactionRun<T> implements Earlier {
   async #runOn(session: Session): Promise<void> {
     const { call } = this;
     const { connection } = session;
-    const { callback, begin, options } = this.#work;
+    const { work, begin, options } = this.#parts;
     if (session.transaction.status !== "I")
       throw new UsageError(
         "TRANSACTION_OPEN",
@@ -92,7 +92,7 @@ export class TransactionRun<T> implements Earlier {
       session.transaction.beginCallback(begin);
       call.reaches("calls");
       try {
-        return call.succeed(await transaction.runToCommit(callback));
+        return call.succeed(await transaction.runToCommit(work));
       } catch (error) {
         const conflict = transaction.mayBeStored ? undefined : conflictIn(error);
         if (call.finished || connection.closed || !conflict) throw error;

@@ -158,7 +158,7 @@ export abstract class QueuedCall<T> extends Turn implements Ending, Follower {
   /** Whether it may run before a call that was made earlier. */
   get isRead(): boolean {
     const { subject } = this.call;
-    return subject !== undefined && (subject.isDescribed === true || textsOf(subject).every(isRead));
+    return subject !== undefined && textsOf(subject).every(isRead);
   }
 
   /** Called by its queue. */

@@ -47,7 +47,7 @@ async function run(task: Task): Promise<number> {
 
 async function examine(patient: Patient): Promise<Finding[]> {
   const { finding: firstRow, place } = await latency(patient);
-  const login = await whenFree(() => patient.tryLogIn({}));
+  const login = await whenFree(() => patient.loggedIn());
   const known = { login, host: place?.host ?? "", sslmode: await patient.sslmode() };
   const client = patient.client();
   try {

@@ -170,7 +170,7 @@ export class Pool extends TransactionCalls {
     const refused = this.refused();
     if (refused) throw refused;
     let member: Member | undefined;
-    const run = new TransactionRun<T>(this.config, this.counters, { callback: work, begin, options });
+    const run = new TransactionRun<T>(this.config, this.counters, { work, begin, options });
     const { call } = run;
     const released = run.run(async () => {
       if (call.finished) return undefined;

@@ -268,7 +268,7 @@ export class Statements {
    * must be asked first.
    */
   learnedNow(text: string, learned: LearnedShape, id: number): Shape | undefined {
-    const others = learned.columns.filter((column) => !isEnum(column));
+    const others = learned.columns.filter((column) => !hasFixedSize(column));
     const isUnknown = this.#catalog.question(others) !== undefined || this.#catalog.gone(others).length > 0;
     if (isUnknown) return void this.#unlearned.add(text);
     return this.#put(text, learned, id);
@@ -435,7 +435,7 @@ export class Statements {
     if (!types.length) return shape;
     const resultFormats = this.#connection.core.call((handle) => {
       this.define(handle, types);
-      return columns.map((column) => (isEnum(column) ? 0 : handle.result_format(column.typeOid)));
+      return columns.map((column) => (hasFixedSize(column) ? 0 : handle.result_format(column.typeOid)));
     });
     return { ...shape, resultFormats, types };
   }
@@ -463,12 +463,15 @@ export class Statements {
   }
 }
 
-/** Whether the text of the column's type is its value, whatever the settings are. */
+/** Whether the text of the column's type is its value. */
 function isTextual(column: Column): boolean {
-  return isEnum(column) || [TEXT, VARCHAR, BPCHAR, NAME].includes(column.typeOid);
+  return hasFixedSize(column) || [TEXT, VARCHAR, BPCHAR, NAME].includes(column.typeOid);
 }
 
-/** Whether the column is of a type of the database whose text is its value: of fixed size, as all enums are. */
-function isEnum({ typeOid, typeSize }: Column): boolean {
+/**
+ * Whether the column's type is one of the database's that has a fixed size, as all enums have. The core has no decoder
+ * for any other such type, so its text is its value, too.
+ */
+function hasFixedSize({ typeOid, typeSize }: Column): boolean {
   return typeOid >= FIRST_OF_A_DATABASE && typeSize >= 0;
 }

@@ -91,13 +91,12 @@ export class Cursor<Row> {
   }
 
   /**
-   * Closes the portal, or commits the cursor's own transaction, which closes it too: no more rows are wanted. Resolves
-   * when that is done, or at once if the call has failed: then `closed` tells when. May be called again. On a silent
-   * server it takes as long as the call's deadline, if there is one.
+   * Ends the cursor: no more rows are wanted. Its own transaction is committed, which closes the portal. If the call
+   * has failed, also while the loop's body ran, this throws its error at once, and `closed` tells when the connection
+   * is free. May be called again. On a silent server it takes as long as the call's deadline, if there is one.
    *
-   * @throws why nothing is committed, or may not be: also if the loop's body ran when the call failed. In the caller's
-   * transaction nothing is thrown: what the statement has written stays in it, and a loss is that transaction's to
-   * report.
+   * In the caller's transaction only the portal is closed, and nothing is thrown: what the statement has written stays
+   * in it, and a loss is that transaction's to report.
    */
   close(): Promise<void> {
     // The failure comes first: a call that failed a while ago has ended by now, too.

@@ -137,7 +137,8 @@ export class Execution {
     const { form, newSink } = this.#statement;
     const call = this.#call;
     const run = new FirstExecution(call, this.#session, first, form, newSink());
-    // Nothing follows the first run of a statement that writes: if it is refused, it is sent again.
+    // Nothing follows the first run of a statement that writes, no call and no COMMIT: if it is refused, it is sent
+    // again.
     if (!transaction.isBeginning && isRead(first.text)) call.sent(first.text.length + first.parameters.length, true);
     await run.over();
     return () => this.#state.ranFirst(run);

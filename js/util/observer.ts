@@ -375,8 +375,6 @@ export interface CallSubject {
   readonly kind?: CallKind | undefined;
   /** The SQL of all statements, if there are several. */
   readonly texts?: readonly string[] | undefined;
-  /** The statement is described, and not run. */
-  readonly isDescribed?: boolean | undefined;
   /** The server is sent a different text, so its positions do not apply to this one. */
   readonly isRewritten?: boolean | undefined;
 }

@@ -15,7 +15,6 @@ const TYPES: readonly (readonly [oid: number, name: string, array?: number])[] =
   [25, "text", 1009],
   [26, "oid", 1028],
   [114, "json", 199],
-  // It accepts any text, so an array literal would be stored as such. So does tsvector.
   [142, "xml"],
   [603, "box", 1020],
   [700, "float4", 1021],
@@ -29,8 +28,10 @@ const TYPES: readonly (readonly [oid: number, name: string, array?: number])[] =
   [1186, "interval", 1187],
   [1266, "timetz"],
   [1700, "numeric", 1231],
+  [1790, "refcursor"],
   [2950, "uuid", 2951],
   [3614, "tsvector"],
+  [3615, "tsquery"],
   [3802, "jsonb", 3807],
 ];
 

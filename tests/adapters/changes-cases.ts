@@ -299,10 +299,12 @@ export const cases: Record<string, Case> = {
       }),
     );
     let commits = 0;
-    let end = "";
+    let left = feed.stats();
     for await (const change of feed) {
       if (change.kind !== "commit") continue;
       if (++commits === 1) continue;
+      left = feed.stats();
+      if (commits === 3) break;
       await working;
       const asked = world.pgz.sql`select pg_current_wal_lsn() - confirmed_flush_lsn as bytes
         from pg_replication_slots where slot_name = ${name}`;
@@ -317,13 +319,11 @@ export const cases: Record<string, Case> = {
       await change.acknowledge();
       const after = feed.stats();
       assert.deepEqual([after.lagSeconds, after.acknowledged], [0, change.position]);
-      ({ end } = after);
-      break;
+      await world.insert(3);
     }
+    // The last commit is not acknowledged, so the end of the log is not what was acknowledged last.
     const over = feed.stats();
-    const sortable = (position: string) => position.split("/").map((half) => half.padStart(8, "0"));
-    assert.equal(over.state, "over");
-    assert(sortable(over.end).join() >= sortable(end).join(), `${over.end} is before ${end}`);
+    assert.deepEqual(over, { ...left, state: "over", lagSeconds: over.lagSeconds });
   },
 
   async "a stream that cannot have all changes after its position is refused"(world) {

@@ -42,6 +42,14 @@ test("a file is copied in, and copies out unchanged", async () => {
     code: 64,
     err: expect.stringContaining("pass the table, and then the file") as string,
   });
+  // A table may have the name of a file, or of a folder.
+  expect(await cli.run(["copy-in", "users.csv", "-"], { input: CSV })).toMatchObject({
+    err: expect.stringContaining('relation "users.csv" does not exist') as string,
+  });
+  cli.project.write("cli_users/users.csv", CSV);
+  expect(await cli.run(["copy-in", "cli_users", "absent.csv"])).toMatchObject({
+    err: expect.stringContaining("absent.csv") as string,
+  });
   for (const format of ["text", "binary"]) {
     const { code, err } = await cli.shell(
       `set -o pipefail; pgz-edge copy-out cli_users -f ${format} > users.${format} &&

@@ -39,9 +39,9 @@ beforeEach(() => newClient({ prepare: "unnamed" }));
 const place = { host: "memory", user: "u", database: "d", sslmode: "disable", firstRun: "describe" } as const;
 const closed = { name: "UsageError", code: "CLIENT_CLOSED", hasNoEffect: true };
 
-test("postgres.js' begin() says what to write", () => {
-  const begin = (client as unknown as { begin(work: () => Promise<void>): void }).begin.bind(client);
-  expect(() => begin(async () => {})).toThrow("transaction(async (tx) => { … })");
+test("postgres.js' begin() says what to write", async () => {
+  const begin = (client as unknown as { begin(work: () => Promise<void>): Promise<void> }).begin.bind(client);
+  await expect(begin(async () => {})).rejects.toThrow("transaction(async (tx) => { … })");
 });
 
 // -- when a call is sent ----------------------------------------------------------------------------------------------

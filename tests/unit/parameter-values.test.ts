@@ -197,7 +197,10 @@ describe("arrays", () => {
     ],
     ["an array for int4", 23, [1], "INVALID_PARAMETER: Parameter $1 (int4)"],
     ["an array for text", 25, ["a"], "INVALID_PARAMETER: Parameter $1 (text)"],
-    ["an array for xml, which takes any text", 142, ["a"], "INVALID_PARAMETER: Parameter $1 (xml)"],
+    // An array literal is a valid value of these types, so it would be stored.
+    ["an array for xml", 142, ["a"], "INVALID_PARAMETER: Parameter $1 (xml)"],
+    ["an array for refcursor", 1790, ["a"], "INVALID_PARAMETER: Parameter $1 (refcursor)"],
+    ["an array for tsquery", 3615, ["a"], "INVALID_PARAMETER: Parameter $1 (tsquery)"],
     ["an array for tsvector, as well", 3614, ["a"], "INVALID_PARAMETER: Parameter $1 (tsvector)"],
     ["a typed array", 1007, Int32Array.of(1), "INVALID_PARAMETER"],
   ])("%s is refused", (_, type, value, expected) => expect(why(type, value)).toContain(expected));

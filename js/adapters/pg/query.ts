@@ -35,9 +35,15 @@ export interface QueryConfig {
 /** A query whose rows are arrays. */
 export type QueryArrayConfig = QueryConfig & { rowMode: "array" };
 
-/** Returns a copy with the same prototype, so that the caller's object does not change. */
+/**
+ * Returns a copy of what a query reads, so that the caller's object does not change. Getters run on that object, because
+ * those of a class may read private members, as in the driver's `sql`.
+ */
 export function normalizeQueryConfig(config: string | QueryConfig, values?: unknown, callback?: unknown): QueryConfig {
-  const copy: QueryConfig = typeof config === "string" ? { text: config } : copyOf(config);
+  const copy: QueryConfig =
+    typeof config === "string"
+      ? { text: config }
+      : Object.fromEntries(MEMBERS.filter((name) => name in config).map((name) => [name, config[name]]));
   if (typeof values === "function") copy.callback = values as QueryCallback;
   else if (values) copy.values = values as unknown[];
   if (callback) copy.callback = callback as QueryCallback;
@@ -58,18 +64,6 @@ const MEMBERS = Object.keys({
   callback: true,
   query_timeout: true,
 } satisfies Record<keyof QueryConfig, true>) as (keyof QueryConfig)[];
-
-/** Getters of a class are evaluated, because its private members stay with the object, as in the driver's `sql`. */
-function copyOf(config: QueryConfig): QueryConfig {
-  const copy = Object.create(
-    Object.getPrototypeOf(config) as object,
-    Object.getOwnPropertyDescriptors(config),
-  ) as object;
-  for (const name of MEMBERS)
-    if (name in config && !Object.hasOwn(config, name))
-      Object.defineProperty(copy, name, { value: config[name], writable: true, enumerable: true, configurable: true });
-  return copy as QueryConfig;
-}
 
 export class Query extends EventEmitter implements RowTaker {
   static {

@@ -36,6 +36,13 @@ export class Patient {
     return "code" in login ? undefined : login;
   }
 
+  /** The same, but throws the error if the login fails. */
+  async loggedIn(): Promise<Login> {
+    const login = await this.tryLogIn({});
+    if ("code" in login) throw login;
+    return login;
+  }
+
   /** The same, but returns the error if the login fails. */
   async tryLogIn(more: LogInOptions): Promise<Login | PgzError> {
     const handover = await this.#handover(more);
@@ -93,18 +100,16 @@ const TOO_MANY_CONNECTIONS = "53300";
 
 /**
  * Connects as soon as the server has ended the session before, which counts until then: a role may be allowed only one.
- *
- * @throws the error with which `connecting` rejects, or that it resolves with
  */
-export async function whenFree<T>(connecting: () => Promise<T | PgzError>): Promise<T> {
+export async function whenFree<T>(connecting: () => Promise<T>): Promise<T> {
   const end = performance.now() + LONGEST_SEARCH;
   for (;;) {
-    const found = await connecting().catch((error: unknown) => {
-      if (error instanceof PgzError) return error;
-      throw error;
-    });
-    if (!(found instanceof PgzError)) return found;
-    if (found.code !== TOO_MANY_CONNECTIONS || performance.now() > end) throw found;
+    try {
+      return await connecting();
+    } catch (error) {
+      const isFull = error instanceof PgzError && error.code === TOO_MANY_CONNECTIONS;
+      if (!isFull || performance.now() > end) throw error;
+    }
     await new Promise((resolve) => setTimeout(resolve, PAUSE));
   }
 }

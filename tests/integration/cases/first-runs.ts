@@ -581,6 +581,24 @@ export const firstRuns: Cases = {
     await client.simple(`set search_path = public; drop schema ${other} cascade`);
   },
 
+  async "a call that reads no rows does not mind that the text means another table now"(t) {
+    const [client, s] = await newSchema(t, { prepare: "unnamed" });
+    const other = `${s}_2`;
+    await client.simple(`create schema ${other}; create table ${s}.kept (x xml); create table ${other}.kept (x int4[]);
+      insert into ${s}.kept values ('<a/>'); insert into ${other}.kept values ('{1,2}')`);
+    const query = "select x from kept";
+    await client.exec(`set search_path = ${s}`);
+    for (let run = 0; run < 2; run++) await t.assert.rows(client.query(query), [{ x: "<a/>" }]);
+    await client.exec(`set search_path = ${other}`);
+    const [, { rowCount }] = await Promise.all([
+      client.query(query).catch(() => {}),
+      client.exec(query),
+      client.query(query).catch(() => {}),
+    ]);
+    t.assert.equal(rowCount, 1);
+    await client.simple(`set search_path = public; drop schema ${other} cascade`);
+  },
+
   async "of reads made together none returns a text whose type has become another one"(t) {
     const [client, s] = await newSchema(t, { prepare: "unnamed" });
     await client.simple(`create type ${s}.mood as enum ('sad'); create type ${s}.pair as (a int4, b text);

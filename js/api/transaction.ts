@@ -271,6 +271,7 @@ export class Transaction extends Calls {
   async #commitOrThrow(): Promise<void> {
     const sent = this.#commit;
     if (!(sent ? await hasCommitted(sent) : await this.#sendCommit())) throw rolledBack();
+    if (sent?.wasOutside) throw ended();
     // The connection is free only after this query too.
     if (this.#afterCommit) await this.#afterCommit.done.catch(() => {});
   }
@@ -365,7 +366,8 @@ function isCommit(command: string): boolean {
 }
 
 /** The outcome of a transaction, as far as the server has said. After FATAL, a pooler's too, COMMIT may have run. */
-function outcomeOf({ command, ended, error }: Operation): PgzError["transaction"] {
+function outcomeOf({ command, ended, error, wasOutside }: Operation): PgzError["transaction"] {
+  if (wasOutside) return "rolled back"; // SQL had ended it before: `wasEndedInSql` says whether that stored something
   if (ended && command) return isCommit(command) ? "committed" : "rolled back";
   const isRefused = error instanceof PostgresError && !isFatal(error) && !leavesOutcomeOpen(error);
   return ended && isRefused ? "rolled back" : "unknown";

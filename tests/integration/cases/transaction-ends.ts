@@ -53,6 +53,10 @@ export const transactionEnds: Cases = {
     await rejects(cap, (tx) => tx.last(many, { maxRows: 2 }), [98]);
     const late = { code: "TRANSACTION_FINISHED", transaction: "committed" };
     await rejects(late, (tx) => tx.last(many).then(() => tx.query(many)), [99]);
+    // SQL has ended the transaction, and the COMMIT behind it finds none.
+    const gone = { code: "TRANSACTION_FINISHED", transaction: "rolled back" };
+    for (const end of ["rollback", "abort"]) await rejects(gone, (tx) => tx.last(end));
+    await rejects({ ...gone, transaction: "unknown" }, (tx) => tx.last("commit"), [100]);
   },
   "an abort during the last statement reports the outcome of the transaction": {
     differs: ["timers"],

@@ -2,6 +2,7 @@
 //
 // Knows whose turn it is among its own calls and its transactions. Must not know how the connection is made, or when it
 // ends.
+import type { Earlier } from "../session/earlier.ts";
 import type { Session } from "../session/session.ts";
 import { UsageError, type Facts, type PgzError } from "../util/errors.ts";
 import { traced } from "../util/trace.ts";
@@ -9,7 +10,7 @@ import { TransactionCalls } from "./transaction-calls.ts";
 import type { Call } from "../session/call.ts";
 import type { Transaction } from "./transaction.ts";
 import { beginStatement, type TransactionOptions } from "./transaction-options.ts";
-import { TransactionRun, type Earlier } from "./transaction-run.ts";
+import { TransactionRun } from "./transaction-run.ts";
 
 export abstract class OneConnection extends TransactionCalls {
   /** The transactions that run or wait for their turn. */
@@ -40,7 +41,8 @@ export abstract class OneConnection extends TransactionCalls {
       if (this.#running?.call.finished) this.#running = undefined;
     });
     const released = run.run(async () => {
-      if (this.#running) void run.failIfIdle(this.#running);
+      const earlier = this.#running ?? turns.copying;
+      if (earlier) void run.failIfIdle(earlier);
       await before;
       if (call.finished) return undefined;
       this.#running = run;

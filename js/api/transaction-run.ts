@@ -9,10 +9,10 @@
 import type { Config } from "../config/options.ts";
 import { nextAfter } from "../session/again.ts";
 import { Call } from "../session/call.ts";
+import { becomesIdle, type Earlier } from "../session/earlier.ts";
 import type { Session } from "../session/session.ts";
 import { attemptsOf, conflictIn, pauseAfter } from "../statement/attempts.ts";
 import { UsageError } from "../util/errors.ts";
-import { withDeadline } from "../util/deadline.ts";
 import { LONGEST_IDLE } from "../util/limits.ts";
 import { ownError } from "../util/trace.ts";
 import type { Counters } from "./ledger.ts";
@@ -24,13 +24,6 @@ interface Parts<T> {
   readonly work: (transaction: Transaction) => T | Promise<T>;
   readonly begin: string;
   readonly options: TransactionOptions;
-}
-
-/** Of a transaction whose turn has come: what one that waits for it needs to know. */
-export interface Earlier {
-  readonly call: Pick<Call<unknown>, "finished" | "whenOver">;
-  /** Number of calls made so far; equal numbers mean that none ran in between. `undefined`: a call is running. */
-  readonly idleMark: number | undefined;
 }
 
 export class TransactionRun<T> implements Earlier {
@@ -114,25 +107,17 @@ export class TransactionRun<T> implements Earlier {
   }
 
   /**
-   * Fails the transaction, which waits for an earlier one, once the earlier one has been idle for `LONGEST_IDLE`. If it
-   * was made inside the earlier one's callback, each would wait for the other. Only AsyncLocalStorage could tell that
-   * case from two concurrent transactions, but it needs a flag in workerd, and before Node 24 it slows down each
-   * promise of the process.
+   * Fails the transaction, which waits for an earlier call, once that has been idle for `LONGEST_IDLE`: perhaps this
+   * one was made inside its callback, or its source.
    */
   async failIfIdle(earlier: Earlier): Promise<void> {
     const { call } = this;
-    const over = new Promise<void>((resolve) => [earlier.call, call].forEach((one) => one.whenOver(resolve)));
-    for (;;) {
-      const idle = earlier.idleMark;
-      await withDeadline(LONGEST_IDLE, over);
-      if (call.finished || earlier.call.finished) return;
-      if (idle !== undefined && earlier.idleMark === idle) break;
-    }
+    if (!(await becomesIdle(earlier, call))) return;
     call.fail(
       new UsageError(
         "TRANSACTION_OPEN",
-        `An earlier transaction has run nothing for ${LONGEST_IDLE} ms: if it waits for this one, ` +
-          "call tx.transaction() inside its callback; else let it end, or use another client.",
+        `An earlier transaction has run nothing for ${LONGEST_IDLE} ms, or the source of a COPY has given nothing: if ` +
+          "it waits for this one, call tx.transaction() inside its callback; else let it end, or use another client.",
         { hasNoEffect: true },
       ),
     );

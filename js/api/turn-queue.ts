@@ -13,9 +13,10 @@
 // options, where the connection comes from, or of SQL more than whether a statement reads.
 import { nextAfter, type Place } from "../session/again.ts";
 import type { Call, Ending, Follower } from "../session/call.ts";
+import { becomesIdle, type Earlier } from "../session/earlier.ts";
 import type { Session } from "../session/session.ts";
-import type { PgzError } from "../util/errors.ts";
-import { PIECE } from "../util/limits.ts";
+import { UsageError, type PgzError } from "../util/errors.ts";
+import { LONGEST_IDLE, PIECE } from "../util/limits.ts";
 import { textsOf } from "../util/observer.ts";
 import { isRead } from "../util/statement-words.ts";
 
@@ -191,6 +192,7 @@ export abstract class QueuedCall<T> extends Turn implements Ending, Follower {
       this.#session = session;
       observation?.begin(session.connection.config);
       if (this.#isShared && !this.#hasSent) call.follower = this;
+      if (this.use === "alone") this.#queue.runsAlone(this);
       if (session.sessionChanges && subject) for (const text of textsOf(subject)) session.sessionChanges.note(text);
       this.body(call, session, this); // as a method, so that a stack names it
     } catch (error) {
@@ -250,12 +252,24 @@ export class TurnQueue {
   #held: Turn | undefined;
   /** The turn of the call that was the last one to send a first run. */
   #firstRun: Turn | undefined;
+  /** The call that runs with nothing else on the wire. */
+  #alone: (Turn & { readonly call: Pick<Call<unknown>, "copying"> }) | undefined;
   /** The calls whose turn has come. Empty unless one of them is beginning. */
   readonly #next: Pick<QueuedCall<never>, "begin">[] = [];
   #isBeginning = false;
 
   constructor(pipelining: number) {
     this.#pipelining = pipelining;
+  }
+
+  /** The COPY that runs, while it reads its source. */
+  get copying(): Earlier | undefined {
+    return this.#alone?.call.copying;
+  }
+
+  /** The call begins, with nothing else on the wire. */
+  runsAlone(queued: Turn & { readonly call: Pick<Call<unknown>, "copying"> }): void {
+    this.#alone = queued;
   }
 
   /** Resolves when everything queued so far is over; `undefined`: it is over now. */
@@ -273,6 +287,7 @@ export class TurnQueue {
   pass(turn: Turn): void {
     if (this.#last === turn) this.#last = undefined;
     if (this.#firstRun === turn) this.#firstRun = undefined;
+    if (this.#alone === turn) this.#alone = undefined;
     turn.pass();
   }
 
@@ -285,6 +300,7 @@ export class TurnQueue {
     // Taken first: a value's own code may make a call while the body begins, and that call must come later.
     const before = this.#last;
     this.#last = queued;
+    if (this.copying) void failIfIdle(queued.call, this.copying);
     const isShared = queued.use === "shared" && this.#pipelining > 1;
     queued.enter(this, before, isShared);
     if (!before) return queued.begin();
@@ -336,4 +352,13 @@ export class TurnQueue {
     this.#held?.letNextShare();
     this.#held = undefined;
   }
+}
+
+/** Fails the call, which waits for a COPY, once its source has been idle: perhaps the source waits for the call. */
+async function failIfIdle(call: Pick<Call<unknown>, "finished" | "whenOver" | "interrupt">, copying: Earlier) {
+  if (!(await becomesIdle(copying, call))) return;
+  const message =
+    `The source of a COPY that runs before this call has given nothing for ${LONGEST_IDLE} ms: if it waits for this ` +
+    "call, make the call with another client; else let the COPY end.";
+  call.interrupt(() => new UsageError("STREAM_OPEN", message, { hasNoEffect: true }));
 }

@@ -9,6 +9,7 @@ import { errorOf, rejecting } from "../util/trace.ts";
 import type { CoreConnection } from "../wasm/boundary.ts";
 import type { Connection } from "../connection/connection.ts";
 import type { Conversation, Operation } from "../connection/operation.ts";
+import type { Earlier } from "./earlier.ts";
 
 /** The outcome of a call. */
 export interface Outcome {
@@ -20,7 +21,7 @@ export interface Outcome {
 }
 
 /** The part of a call that operations for it need, whatever it resolves with. */
-export type AnyCall = Pick<Call<unknown>, "finished" | "whenOver" | "operate" | "sent" | "comment">;
+export type AnyCall = Pick<Call<unknown>, "finished" | "whenOver" | "operate" | "sent" | "comment" | "copying">;
 
 /** A settled call, as its maker sees it. */
 export type Settled = Pick<Call<never>, "index" | "observation">;
@@ -106,6 +107,8 @@ export class Call<T> {
   /** The holder of the call's connection, or of the search for one; undefined for calls of a client. */
   holder: Holder | undefined;
   follower: Follower | undefined;
+  /** The COPY whose source is being read. */
+  copying: Earlier | undefined;
   /** Where the call was made, if that is recorded. */
   trace: Error | undefined;
   /** The call's index in its maker's list. */

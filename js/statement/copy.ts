@@ -13,6 +13,7 @@ import { hasSeveral, withoutEnd } from "../util/sql-reader.ts";
 import type { Operation, RowSink } from "../connection/operation.ts";
 import type { Form } from "../rows/form.ts";
 import type { AnyCall } from "../session/call.ts";
+import type { Earlier } from "../session/earlier.ts";
 import { learnNames } from "../session/catalog-questions.ts";
 import type { Session } from "../session/session.ts";
 import type { RowRequest } from "../session/statements.ts";
@@ -39,7 +40,7 @@ export interface CopyTarget {
   write(buffer: Uint8Array, end: number): Promise<boolean>;
   /** No more data is wanted. */
   readonly over: boolean;
-  /** As `promise`, but resolves with `undefined` as soon as no more data is wanted. */
+  /** As `promise`, which is the caller's, but resolves with `undefined` as soon as no more data is wanted. */
   orOver<T>(promise: Promise<T>): Promise<T | undefined>;
 }
 
@@ -120,7 +121,7 @@ async function isOneStatement(
 }
 
 /** One COPY, in either direction. */
-class Copy implements CopyTarget {
+class Copy implements CopyTarget, Earlier {
   readonly #call: AnyCall;
   readonly #session: Session;
   readonly #kind: number;
@@ -129,6 +130,10 @@ class Copy implements CopyTarget {
   /** The server has confirmed that this is the COPY that was meant. */
   #isMine = false;
   #answered!: () => void;
+  /** How often the caller's code was waited for. */
+  #waits = 0;
+  /** The socket is waited for. */
+  #isWriting = false;
   /** When the event loop last had a turn. */
   #turn = performance.now();
 
@@ -186,11 +191,13 @@ class Copy implements CopyTarget {
   async #feed(feed: Feed): Promise<void> {
     const failed = "The source of the data failed, so nothing was stored.";
     let failure: PgzError | undefined;
+    this.#call.copying = this;
     try {
       await feed(this);
     } catch (cause) {
       failure = cause instanceof PgzError ? cause : new PgzError("COPY_SOURCE_FAILED", failed, { cause });
     }
+    this.#call.copying = undefined;
     const wasOver = this.over;
     // Not the error's own message, because the server would log it.
     this.#session.connection.command((handle) => handle.copy_end(failure && failed));
@@ -208,17 +215,32 @@ class Copy implements CopyTarget {
   async write(buffer: Uint8Array, end: number): Promise<boolean> {
     const { connection } = this.#session;
     connection.copyData(buffer, end);
-    await this.orOver(connection.written);
+    this.#isWriting = true;
+    await this.#orOver(connection.written);
     // A socket that takes everything at once never gives its errors, or a timer, a turn. (Seen in Node: 320 MB were
     // sent after the server had refused.)
     if (performance.now() - this.#turn > LONGEST_TURN) {
-      await this.orOver(new Promise((resolve) => setTimeout(resolve)));
+      await this.#orOver(new Promise((resolve) => setTimeout(resolve)));
       this.#turn = performance.now();
     }
+    this.#isWriting = false;
     return !this.over;
   }
 
   orOver<T>(promise: Promise<T>): Promise<T | undefined> {
+    this.#waits++;
+    return this.#orOver(promise);
+  }
+
+  get call(): AnyCall {
+    return this.#call;
+  }
+
+  get idleMark(): number | undefined {
+    return this.#isWriting ? undefined : this.#waits;
+  }
+
+  #orOver<T>(promise: Promise<T>): Promise<T | undefined> {
     return new Promise((resolve, reject) => {
       promise.then(resolve, reject);
       if (this.over) resolve(undefined);

@@ -36,8 +36,8 @@ export interface QueryConfig {
 export type QueryArrayConfig = QueryConfig & { rowMode: "array" };
 
 /**
- * Returns a copy of what a query reads, so that the caller's object does not change. Getters run on that object, because
- * those of a class may read private members, as in the driver's `sql`.
+ * Returns a copy of what a query reads, so that the caller's object does not change. Getters run on that object: those
+ * of a class may read private members, as in the driver's `sql`.
  */
 export function normalizeQueryConfig(config: string | QueryConfig, values?: unknown, callback?: unknown): QueryConfig {
   const copy: QueryConfig =

@@ -1,5 +1,5 @@
 // COPY in both directions: every kind of source, back-pressure, ends caused by either side, and limits.
-import type { CopySource } from "../../../js/index.ts";
+import type { Client, CopySource, Transaction } from "../../../js/index.ts";
 import type { Cases } from "../context.ts";
 import { pause, until } from "../../support/until.mjs";
 import { canceled, gone, newMark, running, series, slowly, text } from "./helpers.ts";
@@ -261,5 +261,39 @@ export const copy: Cases = {
       await call;
       await t.assert.rows(client.query("select 1 as n"), [{ n: 1 }]);
     }
+  },
+  "a source that calls the client of its own COPY gets an error, and nothing is stored": {
+    differs: ["timers"],
+    async run(t) {
+      const [client, table] = await newTarget(t);
+      const other = await t.client();
+      const refused = { code: "STREAM_OPEN", retryable: true };
+      const copies = (on: Client | Transaction, work: () => Promise<unknown>) =>
+        on.copyFromRows(
+          t.pgz.sql.unsafe(table),
+          ["n"],
+          (async function* () {
+            yield [1];
+            await work();
+            yield [2];
+          })(),
+        );
+      const asks = (on: Client | Transaction) => on.query("select 1 as n");
+      const calls = t.assert.rejects(
+        copies(client, () => asks(client)),
+        refused,
+      );
+      const nested = t.assert.rejects(
+        other.transaction((tx) => copies(tx, () => tx.transaction(asks))),
+        refused,
+      );
+      const third = await t.client();
+      const begins = t.assert.rejects(
+        copies(third, () => third.transaction(asks)),
+        { code: "TRANSACTION_OPEN", retryable: true },
+      );
+      await Promise.all([calls, nested, begins]);
+      t.assert.deepEqual(await stored(client, table), []);
+    },
   },
 };

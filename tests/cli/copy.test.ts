@@ -43,8 +43,9 @@ test("a file is copied in, and copies out unchanged", async () => {
     err: expect.stringContaining("pass the table, and then the file") as string,
   });
   // A table may have the name of a file, or of a folder.
-  expect(await cli.run(["copy-in", "users.csv", "-"], { input: CSV })).toMatchObject({
-    err: expect.stringContaining('relation "users.csv" does not exist') as string,
+  cli.project.write("cli_file", CSV);
+  expect(await cli.run(["copy-in", "cli_file", "-"], { input: CSV })).toMatchObject({
+    err: expect.stringContaining('relation "cli_file" does not exist') as string,
   });
   cli.project.write("cli_users/users.csv", CSV);
   expect(await cli.run(["copy-in", "cli_users", "absent.csv"])).toMatchObject({

@@ -150,7 +150,13 @@ export abstract class Calls extends Queries {
   ): Promise<ExecResult> {
     const into = typeof table === "string" ? sql.identifier(table).text : plainText(table);
     if (!Array.isArray(columns) || !columns.length)
-      throw new UsageError("INVALID_QUERY", "copyFromRows needs at least one column name.");
+      throw new UsageError("INVALID_QUERY", 'copyFromRows takes the columns as an array of names, such as ["id"].');
+    if (!isIterable(rows))
+      throw new UsageError(
+        "INVALID_OPTION",
+        "copyFromRows takes rows as an array or an iterable: one row stands in an array, too, and a promise is awaited " +
+          "first.",
+      );
     const list = sql.join(columns.map((name: string) => sql.identifier(name))).text;
     const subject = { text: `copy ${into} (${list}) from stdin`, kind: "copy" as const, isRewritten: true };
     const body = async (call: Call<ExecResult>, session: Session): Promise<void> => {
@@ -254,4 +260,9 @@ export abstract class Calls extends Queries {
     if (!opened!.finished) opened!.trace ??= new Error();
     return stream;
   }
+}
+
+/** A text is one too, but none of rows. */
+function isIterable(rows: unknown): boolean {
+  return typeof rows === "object" && rows !== null && (Symbol.iterator in rows || Symbol.asyncIterator in rows);
 }

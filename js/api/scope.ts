@@ -127,5 +127,7 @@ export class Scope extends Calls {
 }
 
 function copyNeedsTransaction(): UsageError {
-  return notInScope("COPY needs a transaction in a scope: scope.transaction((tx) => tx.copyFrom(…)).");
+  return notInScope(
+    "COPY needs a transaction in a scope: make the same call of tx in scope.transaction(async (tx) => { … }).",
+  );
 }

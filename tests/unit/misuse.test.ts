@@ -131,6 +131,13 @@ test("arguments that would be ignored are refused, and the error says what to wr
   );
   expect(await query("select 1", "select 2")).toEqual(message("INVALID_OPTION", /must be an object/));
   expect(await thrown(() => client.transaction!(["select 1"]))).toEqual(message("INVALID_OPTION", /use batch/));
+  for (const rows of [{ id: 1 }, Promise.resolve([[1]]), "x", null])
+    expect(await thrown(() => client.copyFromRows!("t", ["id"], rows))).toEqual(
+      message("INVALID_OPTION", /a promise is awaited first/),
+    );
+  expect(await thrown(() => client.copyFromRows!("t", "id,name", [[1]]))).toEqual(
+    message("INVALID_QUERY", /an array of names/),
+  );
 });
 
 test("`new Client` and `new Pool` give an error that names the function to call", () => {

@@ -14,6 +14,7 @@ import { runtime, type ByteChannel } from "../runtime/runtime.ts";
 import { copyIn, copyOut, copyRows, leave, sendSource, type CopySource, type CopyTarget } from "../statement/copy.ts";
 import { RowWriter, type CopyRow } from "../statement/copy-rows.ts";
 import { copyText } from "../statement/copy-statement.ts";
+import { inTransaction } from "../statement/own-transaction.ts";
 import { Execution } from "../statement/execute.ts";
 import { plainText, sql, type QueryInput, type RowInput } from "../statement/sql.ts";
 import { joined, type OwnBytes } from "../util/bytes.ts";
@@ -159,19 +160,18 @@ export abstract class Calls extends Queries {
       );
     const list = sql.join(columns.map((name: string) => sql.identifier(name))).text;
     const subject = { text: `copy ${into} (${list}) from stdin`, kind: "copy" as const, isRewritten: true };
-    const body = async (call: Call<ExecResult>, session: Session): Promise<void> => {
-      const shape = await session.statements.learn(call, `select ${list} from ${into}`);
-      if (!shape) return;
-      const { integerDatetimes } = session.connection;
-      const writer = new RowWriter(shape.columns, columns, shape.types, integerDatetimes, this.config.serialize);
-      const ended = await copyIn(
-        call,
-        session,
-        `copy ${into} (${list}) from stdin (format ${writer.format})`,
-        (target) => writer.send(target, rows, options.onProgress),
-      );
-      if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
-    };
+    // In one transaction: the data of COPY name no types, so they are for the columns that were described.
+    const body = (call: Call<ExecResult>, session: Session): Promise<void> =>
+      inTransaction(call, session, async (isOwn) => {
+        const shape = await session.statements.learn(call, `select ${list} from ${into}`);
+        if (!shape) return;
+        const { integerDatetimes } = session.connection;
+        const writer = new RowWriter(shape.columns, columns, shape.types, integerDatetimes, this.config.serialize);
+        const text = `copy ${into} (${list}) from stdin (format ${writer.format})`;
+        const feed = (target: CopyTarget) => writer.send(target, rows, options.onProgress);
+        const ended = await copyIn(call, session, text, feed, isOwn);
+        if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
+      });
     return await this.run(subject, options, waiting(body));
   }
 

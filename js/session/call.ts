@@ -21,7 +21,10 @@ export interface Outcome {
 }
 
 /** The part of a call that operations for it need, whatever it resolves with. */
-export type AnyCall = Pick<Call<unknown>, "finished" | "whenOver" | "operate" | "sent" | "comment" | "copying">;
+export type AnyCall = Pick<
+  Call<unknown>,
+  "finished" | "whenOver" | "operate" | "sent" | "comment" | "copying" | "operation"
+>;
 
 /** A settled call, as its maker sees it. */
 export type Settled = Pick<Call<never>, "index" | "observation">;

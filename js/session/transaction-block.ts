@@ -58,6 +58,8 @@ export class TransactionBlock {
   /** The call whose descriptions carried BEGIN. Nothing else has been sent in the transaction since then. */
   #described: { readonly begin: string; readonly owner: Operation["owner"] } | undefined;
   #beginFailed = false;
+  /** The transaction is a single call's own. */
+  #isOwn = false;
   /** `Connection.blockChanges` when a callback began its transaction; `undefined`: none runs. */
   #changesBefore: number | undefined;
 
@@ -135,6 +137,7 @@ export class TransactionBlock {
 
   /** Whether the calls that wait may belong to a transaction that was lost with the connection, or to a lost BEGIN. */
   get waitingAreLost(): boolean {
+    if (this.#isOwn) return false;
     return (
       this.place === "inside" || this.#connection.unanswered.some((operation) => textsOf(operation).some(mayBegin))
     );
@@ -160,6 +163,12 @@ export class TransactionBlock {
     this.#beginFailed = false;
   }
 
+  /** As `begin`, for a single call, until it rolls back what it has not committed. */
+  beginOwn(text: string): void {
+    this.begin(text);
+    this.#isOwn = true;
+  }
+
   /** As `begin`, for a callback, whose SQL may end the transaction. */
   beginCallback(text: string): void {
     this.begin(text);
@@ -173,6 +182,7 @@ export class TransactionBlock {
 
   /** Withdraws a BEGIN that waits. */
   withdraw(): void {
+    this.#isOwn = false;
     this.#waiting = undefined;
     this.#carried = undefined;
     this.#described = undefined;

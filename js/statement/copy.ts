@@ -17,6 +17,7 @@ import type { Earlier } from "../session/earlier.ts";
 import { learnNames } from "../session/catalog-questions.ts";
 import type { Session } from "../session/session.ts";
 import type { RowRequest } from "../session/statements.ts";
+import { inTransaction } from "./own-transaction.ts";
 
 type Bytes = string | Binary;
 
@@ -47,15 +48,19 @@ export interface CopyTarget {
 /** Sends the data of COPY FROM STDIN. If it throws, the COPY ends and nothing is stored. */
 type Feed = (target: CopyTarget) => Promise<void>;
 
-/** Runs COPY FROM STDIN. Resolves with the ended operation; with `undefined` if the call ended meanwhile. */
+/**
+ * Runs COPY FROM STDIN. Resolves with the ended operation; with `undefined` if the call ended meanwhile. `isOwn`: the
+ * transaction is the call's own, and is committed.
+ */
 export async function copyIn(
   call: AnyCall,
   session: Session,
   text: string,
   feed: Feed,
+  isOwn = false,
 ): Promise<Operation | undefined> {
   if (!(await isOneStatement(call, session, text))) return undefined;
-  return new Copy(call, session, COPY_IN, "copyFrom takes COPY … FROM STDIN").run(
+  return new Copy(call, session, COPY_IN, "copyFrom takes COPY … FROM STDIN", isOwn).run(
     text,
     { code: ROWS_NONE, limits: NO_LIMITS },
     { feed },
@@ -78,16 +83,29 @@ export async function copyOut(
   );
 }
 
-/** Runs a query as binary COPY. Its rows are encoded or decoded as those of the query would be. */
-export async function copyRows(
+/**
+ * Runs a query as binary COPY. Its rows are encoded or decoded as those of the query would be. The columns are asked
+ * for first, in the same transaction: the data of COPY name no types.
+ */
+export function copyRows(
   call: AnyCall,
   session: Session,
   query: string,
   form: RowRequest & Pick<Form, "policy">,
   rows: RowSink,
 ): Promise<Operation | undefined> {
-  const { connection, catalog, statements, transaction } = session;
-  if (!(await transaction.begun(call))) return undefined;
+  return inTransaction(call, session, (isOwn) => copyDescribed(call, session, query, form, rows, isOwn));
+}
+
+async function copyDescribed(
+  call: AnyCall,
+  session: Session,
+  query: string,
+  form: RowRequest & Pick<Form, "policy">,
+  rows: RowSink,
+  isOwn: boolean,
+): Promise<Operation | undefined> {
+  const { connection, catalog, statements } = session;
   const shape = await statements.learn(call, query);
   if (!shape || !(await learnNames(call, connection, catalog, form.policy))) return undefined;
   const { columns, parameterTypes } = shape;
@@ -102,7 +120,9 @@ export async function copyRows(
   rows.columns?.(columns.map((column) => ({ ...column, formatCode: 1 })));
   // A comment at the query's end must not swallow the rest.
   const text = `copy (${withoutEnd(query)}\n) to stdout (format binary)`;
-  return new Copy(call, session, COPY_ROWS, "copyToRows takes a query that returns rows").run(text, form, { rows });
+  return new Copy(call, session, COPY_ROWS, "copyToRows takes a query that returns rows", isOwn).run(text, form, {
+    rows,
+  });
 }
 
 /**
@@ -125,6 +145,7 @@ class Copy implements CopyTarget, Earlier {
   readonly #call: AnyCall;
   readonly #session: Session;
   readonly #kind: number;
+  readonly #isOwn: boolean;
   readonly #wrong: UsageError;
   #operation!: Operation;
   /** The server has confirmed that this is the COPY that was meant. */
@@ -137,11 +158,12 @@ class Copy implements CopyTarget, Earlier {
   /** When the event loop last had a turn. */
   #turn = performance.now();
 
-  /** `takes`: what the call is for, in words. */
-  constructor(call: AnyCall, session: Session, kind: number, takes: string) {
+  /** `takes`: what the call is for, in words. `isOwn`: it commits the transaction in which it runs. */
+  constructor(call: AnyCall, session: Session, kind: number, takes: string, isOwn = false) {
     this.#call = call;
     this.#session = session;
     this.#kind = kind;
+    this.#isOwn = isOwn;
     this.#wrong = new UsageError("COPY_NEEDS_COPY_CALL", `${takes}, but the text is something else.`);
   }
 
@@ -153,9 +175,10 @@ class Copy implements CopyTarget, Earlier {
     const { connection, transaction } = this.#session;
     if (!(await transaction.begun(this.#call))) return undefined;
     const answered = new Promise<void>((resolve) => (this.#answered = resolve));
+    let tag: string | undefined;
     const operation = (this.#operation = this.#call.operate(
       connection,
-      (handle) => handle.simple_query(text, this.#kind, code, limits),
+      (handle) => handle.simple_query(this.#isOwn ? `${text}; commit` : text, this.#kind, code, limits),
       {
         duplex: feed !== undefined,
         rows,
@@ -163,9 +186,11 @@ class Copy implements CopyTarget, Earlier {
           copy: ({ direction }) => this.#begin(direction),
           // The response to a query begins with columns. The response to COPY does not.
           columns: () => connection.interrupt(this.#operation, this.#wrong),
+          complete: (command) => (tag ??= command),
         },
       },
     ));
+    operation.carriesEnd = this.#isOwn;
     if (feed) {
       operation.wake = this.#answered;
       if (!operation.ended) await answered;
@@ -179,6 +204,7 @@ class Copy implements CopyTarget, Earlier {
     if (this.#call.finished) return undefined;
     if (operation.error) throw operation.error;
     if (!this.#isMine) throw this.#wrong;
+    if (tag !== undefined) operation.command = tag; // the last one may be COMMIT's
     return operation;
   }
 

@@ -25,6 +25,7 @@ import {
   description,
   division,
   errorResponse,
+  ran,
 } from "../support/server-messages.ts";
 import * as wire from "../support/wire.mjs";
 
@@ -97,14 +98,21 @@ test("a source's own `cancel` is not called after the source was read to its end
 
 // -- rows -------------------------------------------------------------------------------------------------------------
 
-/** Answers the query for the columns of a table, and returns its text. */
+/** Answers the query for columns, which begins a transaction, and returns its text. */
 async function describe(session: Session, ...columns: { name: string; oid: number }[]): Promise<string> {
-  const { name, body } = (await session.message())!;
-  expect(name).toBe("Parse");
+  const parsed: string[] = [];
+  while (parsed.length < 2) {
+    const { name, body } = (await session.message())!;
+    if (name === "Parse") parsed.push(body.toString().split("\0")[1]!);
+  }
+  expect(parsed[0]).toBe("BEGIN");
   await session.flight();
-  session.send(description(columns));
-  return body.toString().split("\0")[1]!;
+  session.send(ran("BEGIN"), description(columns, [], "T"));
+  return parsed[1]!;
 }
+
+/** The answer to a COPY that commits its own transaction. */
+const committed = (tag: string) => Buffer.concat([wire.commandComplete(tag), completeAndReady("COMMIT")]);
 
 test.each([
   ["a name", "odd table", '"odd table"'],
@@ -114,12 +122,12 @@ test.each([
   const progress = vi.fn();
   const call = client.copyFromRows(table as string, ["id"], [[7], { id: 8 }], { onProgress: progress });
   expect(await describe(session, { name: "id", oid: 23 })).toBe(`select "id" from ${name}`);
-  expect(await queryText(session)).toBe(`copy ${name} ("id") from stdin (format binary)`);
+  expect(await queryText(session)).toBe(`copy ${name} ("id") from stdin (format binary); commit`);
   session.send(copyInResponse(1));
   const { data, end } = await dataOf(session);
   expect(data).toContain(Buffer.concat([binaryRow(7), binaryRow(8)]).toString("latin1"));
   expect(end).toBe("CopyDone");
-  session.send(completeAndReady("COPY 2"));
+  session.send(committed("COPY 2"));
   expect(await call).toEqual({ command: "COPY", rowCount: 2 });
   expect(progress.mock.calls.at(-1)).toEqual([expect.objectContaining({ rows: 2 })]);
 });
@@ -133,7 +141,7 @@ test("several columns are one list, and values are written as option `serialize`
   expect(await queryText(session)).toMatch(/^copy "t" \("a", "b"\) from stdin/);
   session.send(copyInResponse(1));
   expect((await dataOf(session)).data).toContain("a map");
-  session.send(completeAndReady("COPY 1"));
+  session.send(committed("COPY 1"));
   expect(await call).toMatchObject({ rowCount: 1 });
 });
 
@@ -197,8 +205,8 @@ test("copyToRows returns the rows of a binary COPY of the query", async () => {
   // A comment at the end of the query must not swallow the rest.
   const looping = allOf(client.copyToRows("select n -- one\n;"));
   expect(await describe(session, { name: "n", oid: 23 })).toBe("select n -- one\n;");
-  expect(await queryText(session)).toBe("copy (select n -- one\n\n) to stdout (format binary)");
-  session.send(binaryCopy(7, 8), completeAndReady("COPY 2"));
+  expect(await queryText(session)).toBe("copy (select n -- one\n\n) to stdout (format binary); commit");
+  session.send(binaryCopy(7, 8), committed("COPY 2"));
   expect(await looping).toEqual([{ n: 7 }, { n: 8 }]);
 });
 
@@ -209,7 +217,7 @@ test("copyToRows accepts no parameters, and reports when its rows are cut off", 
   const looping = failure(allOf(client.copyToRows("select n")));
   await describe(session, { name: "n", oid: 23 });
   await queryText(session);
-  session.send(binaryCopy(7, 7, 7), completeAndReady("COPY 3"));
+  session.send(binaryCopy(7, 7, 7), committed("COPY 3"));
   expect(await looping).toMatchObject({ name: "ResponseTooLargeError", limit: "rows" });
 });
 
@@ -240,7 +248,9 @@ test("an error of copyToRows has no position in the query, because the query is 
   const looping = failure(allOf(client.copyToRows("select n")));
   await describe(session, { name: "n", oid: 23 });
   await queryText(session);
-  session.send(refusedAt8(), wire.readyForQuery());
+  session.send(refusedAt8(), wire.readyForQuery("E"));
+  expect(await queryText(session)).toBe("ROLLBACK");
+  session.send(completeAndReady("ROLLBACK"));
   const error = await looping;
   expect(error).toMatchObject({ code: "42703", query: "select n" });
   expect((error as { excerpt?: string }).excerpt).toBeUndefined();

@@ -20,6 +20,7 @@ import {
   copyInResponse,
   copyOutResponse,
   description,
+  ran,
   errorAndReady,
   errorResponse,
   int4,
@@ -212,13 +213,14 @@ test("a text that may be two statements is parsed by the server first, and does 
   }
 });
 
-test("in a transaction BEGIN is sent first and alone, and COPY is not sent if BEGIN fails", async () => {
+test("in a transaction COPY is not sent if BEGIN fails, which is sent alone or with the question for columns", async () => {
   for (const text of [IN, `${IN}; drop table t`, undefined]) {
     const transaction = client.transaction(async (tx) =>
       text ? await tx.copyFrom(text, "a") : await allOf(tx.copyToRows("select n from t")),
     );
     const session = await letIn();
-    expect(await queryText(session)).toBe("BEGIN");
+    if (text) expect(await queryText(session)).toBe("BEGIN");
+    else expect(await session.flight()).toEqual(["Parse", "Bind", "Execute", "Parse", "Describe", "Sync"]);
     session.send(errorAndReady("25006"));
     await expect(transaction).rejects.toMatchObject({ code: "25006" });
     await copiesAgain(session);
@@ -234,7 +236,9 @@ test.each([
   const reading = allOf(client.copyToRows("select n from t"));
   const session = await letIn();
   await session.flight();
-  session.send(description([...columns], [...parameters]));
+  session.send(ran("BEGIN"), description([...columns], [...parameters], "T"));
+  expect(await queryText(session)).toBe("ROLLBACK");
+  session.send(completeAndReady("ROLLBACK"));
   const message = expect.stringContaining(word);
   await expect(reading).rejects.toMatchObject({ name: "UsageError", code: "INVALID_QUERY", message });
   await copiesAgain(session);

@@ -208,6 +208,25 @@ export abstract class CallRunner {
     }
   }
 
+  /**
+   * Rejects if a transaction, begun in SQL, was lost with the session and no call has said so: elsewhere the call would
+   * run outside it. `undefined`: there is nothing to say.
+   *
+   * @internal
+   */
+  protected lossOfTransaction({ connection, transaction }: Session): Promise<never> | undefined {
+    const outcome = transaction.outcomeOfLoss;
+    if (!outcome || connection.lossIsReported) return undefined;
+    connection.lossIsReported = true;
+    return this.#refuseAsLost(connection.closed!, outcome);
+  }
+
+  async #refuseAsLost(cause: PgzError, outcome: PgzError["transaction"]): Promise<never> {
+    await undefined; // calls that are made in this turn are of the same transaction
+    this.loseWaiting(cause, outcome);
+    throw lostWithTransaction(cause, outcome);
+  }
+
   /** Ends the calls that wait: they may belong to the transaction that was lost. @internal */
   loseWaiting(cause: PgzError, transaction: PgzError["transaction"]): void {
     const waiting = this.#ledger.open.filter(({ operation }) => !operation);
@@ -270,7 +289,7 @@ export abstract class CallRunner {
 }
 
 /** The error of a call that was not sent, because it may belong to a transaction that was lost with its session. */
-export function lostWithTransaction(cause: PgzError, transaction: PgzError["transaction"]): PgzError {
+function lostWithTransaction(cause: PgzError, transaction: PgzError["transaction"]): PgzError {
   const error = connectionLost("this call was not sent, because a transaction was open", { cause });
   return Object.assign(error, transaction && { transaction });
 }
@@ -311,9 +330,9 @@ class OwnCall<T> extends QueuedCall<T> {
     if (!call.finished && (use === "alone" || use === "shared")) connection.lossIsReported = true;
     const outcome = transaction.outcomeOfLoss;
     if (outcome) call.lost = { transaction: outcome, ...(transaction.wasEndedInSql && MAY_HAVE_RUN) };
-    // A client that is closed refuses the calls that wait.
-    if (!this.#reconnects || !transaction.waitingAreLost || cause.code === "CLIENT_CLOSED") return;
-    // Made again by itself, the call would run outside the transaction. A callback is made again as a whole.
+    const isClosed = this.#reconnects && cause.code === "CLIENT_CLOSED"; // such a client refuses the calls that wait
+    if (isClosed || !transaction.waitingAreLost) return;
+    // Made again by itself, the call would run outside the transaction.
     call.lost = { ...call.lost, ...MAY_HAVE_RUN };
     this.#runner.loseWaiting(cause, outcome);
   }

@@ -19,7 +19,6 @@ import { runtime } from "../runtime/runtime.ts";
 import { UsageError, type PgzError } from "../util/errors.ts";
 import { Listener, type ListenOptions } from "./listen.ts";
 import { connectionLost } from "../runtime/contract.ts";
-import { lostWithTransaction } from "./call-runner.ts";
 import { OneConnection } from "./one-connection.ts";
 import { traced } from "../util/trace.ts";
 import { withDeadline } from "../util/deadline.ts";
@@ -184,7 +183,9 @@ export class Client extends OneConnection {
     for (let attempts = 1; ; attempts++) {
       if (this.#closed) throw this.#closed;
       const left = this.#session;
-      const refusal = left?.connection.closed && left.connection.established ? this.#leave(left) : undefined;
+      const isLost = left?.connection.closed && left.connection.established;
+      if (isLost) this.#forget();
+      const refusal = isLost && this.lossOfTransaction(left);
       if (refusal) await refusal;
       const session = await (this.#opening ??= this.#open());
       if (this.#closed) throw this.#closed;
@@ -194,22 +195,6 @@ export class Client extends OneConnection {
       if (!established) throw closed;
       if (attempts === 2) throw connectionLost("as soon as it was made", { hasNoEffect: true, cause: closed });
     }
-  }
-
-  /**
-   * Forgets a session that was lost. Rejects if a transaction, begun in SQL, was lost with it and no call has said so:
-   * on the next session the call would run outside it.
-   */
-  #leave({ connection, transaction }: Session): Promise<never> | undefined {
-    this.#forget();
-    const outcome = transaction.outcomeOfLoss;
-    return outcome && !connection.lossIsReported ? this.#refuse(connection.closed!, outcome) : undefined;
-  }
-
-  async #refuse(cause: PgzError, outcome: PgzError["transaction"]): Promise<never> {
-    await undefined; // calls that are made in this turn are of the same transaction
-    this.loseWaiting(cause, outcome);
-    throw lostWithTransaction(cause, outcome);
   }
 
   async #open(): Promise<Session> {

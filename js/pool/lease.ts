@@ -117,10 +117,13 @@ export class Lease extends OneConnection {
     return this.#releasing ? released() : this.#owner.refused();
   }
 
-  protected override connected(): Session {
+  protected override connected(): Session | Promise<Session> {
     const { connection, session } = this.#member;
-    if (connection.closed) throw connectionLost("acquire another", { hasNoEffect: true, cause: connection.closed });
-    return session;
+    const { closed } = connection;
+    if (!closed) return session;
+    const refusal = this.lossOfTransaction(session);
+    if (refusal) return refusal;
+    throw connectionLost("acquire another", { hasNoEffect: true, cause: closed });
   }
 
   /** Called after a stream with `closeWhenDone`. */

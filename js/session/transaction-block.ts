@@ -135,9 +135,13 @@ export class TransactionBlock {
     return hasOwn || mayKeep(unanswered.flatMap(textsOf)) ? "unknown" : "rolled back";
   }
 
-  /** Whether the calls that wait may belong to a transaction that was lost with the connection, or to a lost BEGIN. */
+  /**
+   * Whether the calls that wait may belong to a transaction begun in SQL that was lost with the connection, or to a
+   * lost BEGIN. A callback's transaction ends its calls itself, and is made again as a whole. That of a single call has
+   * no others.
+   */
   get waitingAreLost(): boolean {
-    if (this.#isOwn) return false;
+    if (this.#isOwn || this.#changesBefore !== undefined) return false;
     return (
       this.place === "inside" || this.#connection.unanswered.some((operation) => textsOf(operation).some(mayBegin))
     );

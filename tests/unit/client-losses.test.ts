@@ -19,7 +19,7 @@ import {
   useMemoryServer,
   type Session,
 } from "../support/memory-session.ts";
-import { answers } from "../support/memory-transaction.ts";
+import { answers, running } from "../support/memory-transaction.ts";
 import {
   begun,
   completeAndReady,
@@ -180,6 +180,16 @@ describe("a session that ends instead of the first answer", () => {
     expect(inside).toMatchObject({ code: "57P01" });
     expect(await isPending(accepted())).toBe(true);
   });
+});
+
+test("a callback's transaction that is lost may be made again: the server had not begun what was in flight", async () => {
+  const inside: unknown[] = [];
+  const { session, call } = await running(async (tx) => void inside.push(await failure(tx.query("select n"))));
+  await session.flight();
+  session.send(shutdown());
+  const lost = { code: "57P01", transaction: "rolled back", retryable: true };
+  await expect(call).rejects.toMatchObject(lost);
+  expect(inside).toMatchObject([lost]);
 });
 
 const transactions = {

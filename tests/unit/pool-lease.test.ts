@@ -1,10 +1,15 @@
 // A lease over sockets in memory: what it shows, when it ends, and how its end affects its calls and streams.
 import { inspect } from "node:util";
-import { expect, test } from "vitest";
+import { describe, expect, test } from "vitest";
 import { holdBack, memoryPool } from "../support/memory-pool.ts";
 import { isPending, quiet } from "../support/memory-session.ts";
+import { shutdown } from "../support/server-messages.ts";
+import { until } from "../support/until.mjs";
 
 const released = { code: "LEASE_RELEASED" };
+
+const allReject = (calls: readonly Promise<unknown>[], error: object) =>
+  Promise.all(calls.map((call) => expect(call).rejects.toMatchObject(error)));
 
 test("a lease has the state of its connection's session", async () => {
   const { pool, server } = memoryPool({ max: 1 });
@@ -19,6 +24,65 @@ test("a lease has the state of its connection's session", async () => {
   await expect(lease.query("select n")).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: true });
   await lease.release();
   expect(inspect(lease)).toContain("'released'");
+});
+
+describe("a lease that has lost a transaction begun in SQL", () => {
+  const lost = { code: "CONNECTION_LOST", retryable: false, transaction: "rolled back" };
+
+  /** A lease whose transaction is open. */
+  async function inTransaction() {
+    const { pool, server } = memoryPool({ max: 1 });
+    const lease = await pool.acquire();
+    server.status = "T";
+    await lease.exec("select n");
+    return { pool, server, lease, session: server.sessions[0]! };
+  }
+
+  test("says so to the next call, and to those that are made with it", async () => {
+    const { lease, session } = await inTransaction();
+    session.send(shutdown());
+    await until(() => inspect(lease).includes("'lost'"));
+    const calls = [lease.exec("select n"), lease.exec("select n"), lease.simple("commit")];
+    await allReject(calls, lost);
+    await expect(lease.exec("select n")).rejects.toMatchObject({ code: "CONNECTION_LOST", retryable: true });
+  });
+
+  test("says so to a transaction() that is the next call", async () => {
+    const { lease, session } = await inTransaction();
+    session.peer.reset();
+    await until(() => inspect(lease).includes("'lost'"));
+    await expect(lease.transaction(() => 1)).rejects.toMatchObject(lost);
+  });
+
+  test("says so to the call that runs, and to those that wait behind it", async () => {
+    const { server, lease, session } = await inTransaction();
+    holdBack(server);
+    const calls = [lease.exec("select n"), lease.simple("commit"), lease.exec("select n")];
+    await quiet();
+    session.send(shutdown());
+    const [running, ...waiting] = calls;
+    await Promise.all([allReject([running!], { ...lost, code: "57P01" }), allReject(waiting, lost)]);
+  });
+
+  test("says so to the calls that wait when the pool is closed under it", async () => {
+    const { pool, server, lease } = await inTransaction();
+    holdBack(server);
+    const calls = [lease.exec("select n"), lease.simple("commit")];
+    const rejections = allReject(calls, { retryable: false });
+    await quiet();
+    await pool.close({ timeout: 0 });
+    await rejections;
+  });
+});
+
+test("calls of a lease that wait behind a lost BEGIN are not to be repeated by themselves", async () => {
+  const { pool, server } = memoryPool({ max: 1 });
+  const lease = await pool.acquire();
+  holdBack(server);
+  const calls = [lease.simple("begin"), lease.exec("select n"), lease.simple("commit")];
+  await quiet();
+  server.sessions[0]!.send(shutdown());
+  await allReject(calls, { retryable: false });
 });
 
 test("a stream with closeWhenDone releases its lease when it is over", async () => {

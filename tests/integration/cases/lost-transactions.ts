@@ -1,5 +1,5 @@
 // Transactions that are begun in SQL and lost with their connection. Half of one is never stored.
-import type { Client } from "../../../js/index.ts";
+import type { Client, Lease } from "../../../js/index.ts";
 import type { Cases, Context } from "../context.ts";
 import { until } from "../../support/until.mjs";
 import { asleep, ended, newMark, newSchema, pidOf, terminate, terminateRunning } from "./helpers.ts";
@@ -135,6 +135,36 @@ export const lostTransactions: Cases = {
       });
       await t.assert.rejects(transaction, { transaction: "rolled back" });
       await t.assert.rows(client.query("select 1 as n"), [{ n: 1 }]);
+    },
+  },
+  "a lease says the same of a transaction that it has lost, and has no other session for a later call": {
+    ownServer: true,
+    async run(t) {
+      const [client, s] = await newSchema(t);
+      await client.exec(`create table ${s}.t (n int4)`);
+      const insert = `insert into ${s}.t values (1)`;
+      const pool = t.pool({ max: 1 });
+      const begins: ((lease: Lease) => Promise<unknown>)[] = [
+        (lease) => lease.exec("begin"),
+        (lease) => lease.simple(`begin; ${insert}`),
+      ];
+      for (const begin of begins) {
+        await using lease = await pool.acquire();
+        await begin(lease);
+        await lease.exec(insert);
+        await terminate(t, await pidOf(lease));
+        const calls = [lease.exec(insert), lease.exec(insert), lease.exec("commit")];
+        await Promise.all(calls.map((call) => t.assert.rejects(call, { retryable: false })));
+        await t.assert.rejects(lease.exec(insert), { code: "CONNECTION_LOST", retryable: true });
+      }
+      await t.assert.rows(client.query(`select n from ${s}.t`), []);
+      await using lease = await pool.acquire();
+      const transaction = lease.transaction(async (tx) => {
+        await terminate(t, await pidOf(tx));
+        return tx.query("select 1 as n");
+      });
+      await t.assert.rejects(transaction, { transaction: "rolled back" });
+      await t.assert.rejects(lease.exec(insert), { code: "CONNECTION_LOST", retryable: true });
     },
   },
 };

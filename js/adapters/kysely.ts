@@ -173,7 +173,7 @@ class PgzDriver implements Driver {
    */
   async acquireConnection(options?: Abortable): Promise<PgzConnection> {
     if (this.#client) return this.#client;
-    const connection = new PoolConnection(this.#pool!, this.#settings);
+    const connection = new PoolConnection(this.#pool!, this.#settings, !options);
     if (options || this.#isLogged) await connection.take(options?.signal);
     return connection;
   }
@@ -256,7 +256,9 @@ abstract class PgzConnection implements DatabaseConnection {
   /** Returns the session or the pool that runs a query outside a transaction. */
   protected abstract runner(query: CompiledQuery, signal: AbortSignal | undefined): Runs | Promise<Runs>;
 
-  /** Never rejects. */
+  /** Called when a query has succeeded. May refuse its command. */
+  protected answered(_command: string): void {}
+
   abstract release(): Promise<void> | undefined;
 
   async executeQuery<Row>(query: CompiledQuery, { signal }: Abortable = {}): Promise<QueryResult<Row>> {
@@ -268,6 +270,7 @@ abstract class PgzConnection implements DatabaseConnection {
     const runner = this.#open?.calls ?? this.runner(query, signal);
     const calls = runner instanceof Promise ? await runner : runner;
     const { command, rowCount, rows } = await run<Row>(calls, query, this.#optionsOf(signal));
+    this.answered(command);
     if (CHANGES.has(command)) return { numAffectedRows: BigInt(rowCount ?? 0), rows };
     // A caller that ends a transaction by its own SQL sees whether it was committed, as over pg.
     return ENDS.has(command) ? { rows: [{ command } as Row] } : { rows };
@@ -372,10 +375,16 @@ class PoolConnection extends PgzConnection {
   #lease: Promise<Lease> | undefined;
   /** Whether a query has run on it. */
   #isUsed = false;
+  /** Whether Kysely may have wanted it for one query only, and has run no second one. */
+  #isForOneQuery: boolean;
+  /** Whether that query has succeeded. */
+  #isAnswered = false;
 
-  constructor(pool: PoolSource, settings: ConnectionSettings) {
+  /** `isForOne`: for one query, one stream or one transaction. */
+  constructor(pool: PoolSource, settings: ConnectionSettings, isForOne: boolean) {
     super(settings);
     this.#pool = pool;
+    this.#isForOneQuery = isForOne;
   }
 
   /** Makes this one session from now on, until it is released. */
@@ -384,13 +393,22 @@ class PoolConnection extends PgzConnection {
   }
 
   protected override session(): Promise<Calls> {
+    this.#isForOneQuery = false;
     return this.take();
   }
 
   protected override runner({ query }: CompiledQuery, signal: AbortSignal | undefined): Runs | Promise<Runs> {
     const isAlone = !this.#isUsed && !this.#lease && !signal && ALONE.has(query.kind);
+    if (this.#isUsed) this.#isForOneQuery = false;
     this.#isUsed = true;
     return isAlone ? this.#pool : this.take();
+  }
+
+  /** Refuses, as the pool does, a COMMIT or ROLLBACK that comes first on its session: there was no transaction. */
+  protected override answered(command: string): void {
+    if (!this.#isForOneQuery) return;
+    if (ENDS.has(command)) throw endedNone(command);
+    this.#isAnswered = true;
   }
 
   /** Cancels the running statement and ends the session. */
@@ -400,9 +418,19 @@ class PoolConnection extends PgzConnection {
 
   override release(): Promise<void> | undefined {
     return this.#lease?.then(
-      (lease) => lease.release(),
+      (lease) => this.#giveBack(lease),
       () => {},
     );
+  }
+
+  /**
+   * Rejects if its only query left a transaction open, as the pool's own call does. Only now is it known that no other
+   * query follows. Kysely throws this in place of the query's result.
+   */
+  async #giveBack(lease: Lease): Promise<void> {
+    const isLeftOpen = this.#isForOneQuery && this.#isAnswered && lease.hasOpenTransaction;
+    await lease.release();
+    if (isLeftOpen) throw leftOpen();
   }
 }
 
@@ -440,6 +468,18 @@ async function runAll<Row>(calls: Runs, text: string, options: QueryOptions) {
 function beginText({ isolationLevel, accessMode }: TransactionSettings): string {
   if (!isolationLevel && !accessMode) return "begin";
   return `start transaction${isolationLevel ? ` isolation level ${isolationLevel}` : ""}${accessMode ? ` ${accessMode}` : ""}`;
+}
+
+// -- a transaction that one query begins or ends -----------------------------------------------------------------
+
+const QUERIES = "Each query may have another connection: use db.transaction(), or db.connection() to keep one.";
+
+function leftOpen(): UsageError {
+  return new UsageError("TRANSACTION_OPEN", `The query left a transaction open, which was rolled back. ${QUERIES}`);
+}
+
+function endedNone(command: string): UsageError {
+  return new UsageError("TRANSACTION_FINISHED", `There was no transaction for this ${command}. ${QUERIES}`);
 }
 
 // -- a commit that the server has rolled back -----------------------------------------------------------------------

@@ -57,6 +57,11 @@ export class Lease extends OneConnection {
     return this.#member.connection.parameters.get(name);
   }
 
+  /** Whether the session is in a transaction, which `release()` would roll back. @internal */
+  get hasOpenTransaction(): boolean {
+    return !this.#member.session.transaction.isNone;
+  }
+
   /**
    * Gives the connection back. Calls that still run are cancelled; an open transaction is rolled back. A stream that
    * was handed out continues: the connection is given back when the stream ends, or when it has made no progress for

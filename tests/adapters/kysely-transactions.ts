@@ -132,6 +132,33 @@ export const transactions: Cases = {
     equal(await names(db), ["kept"]);
   }),
 
+  "a query by itself that begins or ends a transaction is refused, as by the pool": inPlace(async (place) => {
+    const pool = place.pool();
+    const { sql, CompiledQuery } = place.modules.kysely;
+    for (const db of [place.db({ pool }), place.db({ pool }, { log: () => {} })]) {
+      await assert.code(sql`begin`.execute(db), "TRANSACTION_OPEN");
+      await assert.code(sql`begin; insert into item (name) values ('lost')`.execute(db), "TRANSACTION_OPEN");
+      await assert.code(sql`commit`.execute(db), "TRANSACTION_FINISHED");
+      await assert.code(sql`rollback`.execute(db), "TRANSACTION_FINISHED");
+      await assert.code(sql`begin; select 1 / 0`.execute(db), "22012");
+      equal(await names(db), []);
+      await sql`begin; insert into item (name) values ('kept'); commit`.execute(db);
+      await sql`truncate item`.execute(db);
+      // Code that acquires a connection itself may go on in its transaction.
+      await db.getExecutor().provideConnection(async (one) => {
+        await one.executeQuery(CompiledQuery.raw("begin"));
+        await one.executeQuery(CompiledQuery.raw("insert into item (name) values ('kept')"));
+        await one.executeQuery(CompiledQuery.raw("commit"));
+      });
+      equal(await names(db), ["kept"]);
+      await sql`delete from item`.execute(db);
+    }
+    equal(pool.stats().acquired, 0);
+    const alone = place.db({ client: place.client() });
+    await sql`begin`.execute(alone);
+    equal((await sql`rollback`.execute(alone)).rows, [{ command: "ROLLBACK" }]);
+  }),
+
   "many transactions run in parallel": inPlace(async (place) => {
     const db = place.db({ pool: place.pool({ max: 4 }) });
     const settled = await Promise.allSettled(

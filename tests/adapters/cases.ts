@@ -211,6 +211,25 @@ export const cases: Record<string, Case> = {
     assert(new pg.Pool() instanceof pg.Pool && new pg.Pool().constructor.name.includes("Pool"), "a Pool by name");
   },
 
+  "pool.end rejects the callers that wait, and lets running queries finish": async (pg, url) => {
+    const pool = new pg.Pool({ connectionString: url, max: 1 });
+    await pool.query("select 1");
+    const running = pool.connect();
+    const waiting = [pool.query("select 1"), pool.connect()];
+    const client = await running;
+    const query = client.query("select 1 as a");
+    const ended = pool.end();
+    for (const error of await Promise.all(waiting.map(failure)))
+      equal(error["message"], "Cannot use a pool after calling end on the pool");
+    equal((await query).rows, [{ a: 1 }]);
+    client.release();
+    await ended;
+    const unconnected = new pg.Client({ connectionString: url });
+    const failed = failure(unconnected.query("select 1"));
+    await unconnected.end();
+    equal((await failed)["message"], "Connection terminated");
+  },
+
   "pool.query keeps the connection after an error of the server": async (pg, url) => {
     const pool = new pg.Pool({ connectionString: url, max: 1 });
     const before = (await pool.query("select pg_backend_pid() as pid")).rows[0].pid;

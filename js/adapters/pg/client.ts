@@ -168,7 +168,10 @@ export class Client extends EventEmitter implements ConnectionOwner {
   end(callback: () => void): void;
   end(callback?: () => void): Promise<void> | void {
     this._ending = true;
-    if (!this.connection._connecting || this._ended) return callback ? callback() : this._Promise.resolve();
+    if (!this.connection._connecting || this._ended) {
+      this.#failAll(new Error("Connection terminated")); // queries of a client that was never connected
+      return callback ? callback() : this._Promise.resolve();
+    }
     const ended = new this._Promise<void>((resolve) => this.connection.once("end", () => resolve(callback?.())));
     if (this.pipeline && this._queryable && this.#isBusy) this.once("drain", () => this.connection.end());
     else if (!this._queryable || this._activeQuery) this.connection.stream.destroy();

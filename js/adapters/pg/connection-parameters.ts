@@ -111,7 +111,7 @@ export class ConnectionParameters {
 function merged(input: ClientConfig | string | undefined): Source {
   if (typeof input === "string") return parseConnectionString(input);
   const config: Source = { ...input, password: input?.password }; // not enumerable in a pool's options
-  const text = (config["connectionString"] as string | undefined) ?? defaults.connectionString;
+  const text = input?.connectionString ?? defaults.connectionString; // neither is this
   return text ? { ...config, ...parsedWithout(text) } : config;
 }
 

@@ -24,6 +24,9 @@ import type { QueryArrayConfig, QueryCallback, QueryConfig } from "./query.ts";
  */
 const READY_DEADLINE = 2_000;
 
+/** Options that have a password, or may have one. */
+const SECRET = ["password", "connectionString", "pgz"] as const;
+
 /** A client acquired from a pool. */
 export type PoolClient = Client & { release(error?: unknown): void };
 
@@ -86,7 +89,7 @@ export class Pool extends EventEmitter {
   constructor(given?: PoolConfig | null, ClientClass: PoolConfig["Client"] = Client) {
     super();
     const options = given ?? {};
-    const { max, min, maxUses, idleTimeoutMillis, password, ssl } = options;
+    const { max, min, maxUses, idleTimeoutMillis, ssl } = options;
     this.options = {
       ...options,
       max: max || (options as { poolSize?: number }).poolSize || 10,
@@ -96,7 +99,7 @@ export class Pool extends EventEmitter {
       maxLifetimeSeconds: options.maxLifetimeSeconds || 0,
       idleTimeoutMillis: idleTimeoutMillis === undefined ? 10_000 : idleTimeoutMillis,
     };
-    if ("password" in options) hidden(this.options, "password", password);
+    for (const name of SECRET) if (name in options) hidden(this.options, name, options[name]);
     if (typeof ssl === "object" && ssl?.key) hidden(ssl, "key", ssl.key);
     this.log = options.log ?? (() => {});
     this.Client = options.Client ?? ClientClass;
@@ -124,14 +127,12 @@ export class Pool extends EventEmitter {
   connect(): Promise<PoolClient>;
   connect(callback: (error: Error | undefined, client: PoolClient, release: (error?: unknown) => void) => void): void;
   connect(callback?: (error: Error | undefined, client: never, release: never) => void): Promise<PoolClient> | void {
-    const { done, result } = this.#promised<PoolClient>(callback as Connected | undefined);
-    if (this.ending) {
-      done(new Error("Cannot use a pool after calling end on the pool"));
-      return result;
-    }
-    this.#forgetStrangers();
-    if (!this.#isFull() && !this._idle.length) this.#newClient({ done, timedOut: false });
-    else this.#wait(done);
+    if (callback) return this.#connect(callback as Connected);
+    const { done, result } = this.#promised<PoolClient>(undefined);
+    this.#connect((error, client) => {
+      if (client) ignoreErrorsForNow(client);
+      done(error, client);
+    });
     return result;
   }
 
@@ -158,7 +159,7 @@ export class Pool extends EventEmitter {
     return result;
   }
 
-  /** Closes each client when it is idle, and lends no more. */
+  /** Closes each client when it is idle, and lends no more: callers that wait get an error. */
   end(): Promise<void>;
   end(callback: (error?: Error) => void): void;
   end(callback?: (error?: Error) => void): Promise<void> | void {
@@ -170,11 +171,24 @@ export class Pool extends EventEmitter {
     this.ending = true;
     const ended = () => done(undefined);
     this.#whenEnded = ended;
+    this.#refuseWaiting();
     this._pulseQueue();
     return result;
   }
 
+  /** No client will be lent to them any more. In a microtask, since a callback may throw. */
+  #refuseWaiting(): void {
+    for (const waiting of this._pendingQueue.splice(0)) queueMicrotask(() => waiting.done(afterEnd()));
+  }
+
   // -- lending --------------------------------------------------------------------------------------------------------
+
+  #connect(done: Connected): void {
+    if (this.ending) return done(afterEnd());
+    this.#forgetStrangers();
+    if (!this.#isFull() && !this._idle.length) this.#newClient({ done, timedOut: false });
+    else this.#wait(done);
+  }
 
   #isFull(): boolean {
     return this._clients.length >= this.options.max;
@@ -412,6 +426,18 @@ export class Pool extends EventEmitter {
   }
 }
 
+/**
+ * The bytes that complete a login or a query may also end the session, before a caller who awaits the client can listen
+ * to it. That error must not end the process: the client's next query rejects, too.
+ */
+function ignoreErrorsForNow(client: Client): void {
+  if (client.listeners("error").includes(ignore)) return; // it was lent a moment ago
+  client.on("error", ignore);
+  setTimeout(() => client.removeListener("error", ignore));
+}
+
+function ignore(): void {}
+
 /** Whether a transaction was left open. While a query runs, the client may be about to end the transaction. */
 function isInTransaction(client: PoolClient): boolean {
   const status = client.readyForQuery ? client.getTransactionStatus?.() : undefined;
@@ -427,6 +453,10 @@ function leftOpen(): Error {
     "The query left a transaction open, which is rolled back: each query of a pool may have another client. " +
       "Use the queries of a client from pool.connect().",
   );
+}
+
+function afterEnd(): Error {
+  return new Error("Cannot use a pool after calling end on the pool");
 }
 
 function unref(timer: ReturnType<typeof setTimeout>): void {

@@ -111,7 +111,7 @@ export class ConnectionParameters {
 function merged(input: ClientConfig | string | undefined): Source {
   if (typeof input === "string") return parseConnectionString(input);
   const config: Source = { ...input, password: input?.password }; // not enumerable in a pool's options
-  const text = input?.connectionString ?? defaults.connectionString; // neither is this
+  const text = (config["connectionString"] as string | undefined) ?? defaults.connectionString;
   return text ? { ...config, ...parsedWithout(text) } : config;
 }
 
@@ -123,6 +123,13 @@ function parsedWithout(text: string): Parsed {
 /** Defines a property that `console.log` of its object does not show, such as a password. */
 export function hidden(object: object, name: string, value: unknown): void {
   Object.defineProperty(object, name, { configurable: true, enumerable: false, writable: true, value });
+}
+
+/** Leaves these members out where the object is shown, by `console.log` or as JSON. A copy has them all. */
+export function showWithout(object: object, names: readonly string[]): void {
+  const shown = () => Object.fromEntries(Object.entries(object).filter(([name]) => !names.includes(name)));
+  for (const hook of ["toJSON", Symbol.for("nodejs.util.inspect.custom")])
+    Object.defineProperty(object, hook, { configurable: true, value: shown });
 }
 
 function sslOf(given: unknown): boolean | SslConfig {

@@ -14,7 +14,7 @@ import {
   type ResultCallback,
   type Submittable,
 } from "./client.ts";
-import { hidden, type ClientConfig } from "./connection-parameters.ts";
+import { hidden, showWithout, type ClientConfig } from "./connection-parameters.ts";
 import { DatabaseError } from "./database-error.ts";
 import type { QueryArrayConfig, QueryCallback, QueryConfig } from "./query.ts";
 
@@ -24,8 +24,8 @@ import type { QueryArrayConfig, QueryCallback, QueryConfig } from "./query.ts";
  */
 const READY_DEADLINE = 2_000;
 
-/** Options that have a password, or may have one. */
-const SECRET = ["password", "connectionString", "pgz"] as const;
+/** Options that may have a password within, but that code may copy with the others: they are only not shown. */
+const NOT_SHOWN = ["connectionString", "pgz"] as const;
 
 /** A client acquired from a pool. */
 export type PoolClient = Client & { release(error?: unknown): void };
@@ -89,7 +89,7 @@ export class Pool extends EventEmitter {
   constructor(given?: PoolConfig | null, ClientClass: PoolConfig["Client"] = Client) {
     super();
     const options = given ?? {};
-    const { max, min, maxUses, idleTimeoutMillis, ssl } = options;
+    const { max, min, maxUses, idleTimeoutMillis, password, ssl } = options;
     this.options = {
       ...options,
       max: max || (options as { poolSize?: number }).poolSize || 10,
@@ -99,7 +99,8 @@ export class Pool extends EventEmitter {
       maxLifetimeSeconds: options.maxLifetimeSeconds || 0,
       idleTimeoutMillis: idleTimeoutMillis === undefined ? 10_000 : idleTimeoutMillis,
     };
-    for (const name of SECRET) if (name in options) hidden(this.options, name, options[name]);
+    if ("password" in options) hidden(this.options, "password", password);
+    showWithout(this.options, NOT_SHOWN);
     if (typeof ssl === "object" && ssl?.key) hidden(ssl, "key", ssl.key);
     this.log = options.log ?? (() => {});
     this.Client = options.Client ?? ClientClass;

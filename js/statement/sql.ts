@@ -413,22 +413,27 @@ function compile(parts: Parts): Query {
     }
     node = next;
   };
-  const walk = ({ strings, values: own }: Parts): void => {
-    // A template is identified by itself, anything else by its content.
-    step(isTemplate(strings) ? strings : strings.length > LONGEST_TEMPLATE ? undefined : JSON.stringify(strings));
-    for (const value of own) {
-      const nested = partsOf(value);
-      if (nested) walk(nested);
-      else if (isList(value)) {
-        step(value.length);
-        value.forEach((item) => walk(partsOf(item)!));
-      } else {
-        step(VALUE);
-        values.push(value);
-      }
+  step(keyOf(parts.strings));
+  let place: Place | undefined = placeIn(parts);
+  while (place) {
+    const { values: own } = place.parts;
+    if (place.next === own.length) {
+      place = place.outer;
+      continue;
     }
-  };
-  walk(parts);
+    const value: unknown = own[place.next++];
+    const nested = partsOf(value);
+    if (nested) {
+      step(keyOf(nested.strings));
+      place = placeIn(nested, place);
+    } else if (isList(value)) {
+      step(value.length);
+      place = placeIn({ strings: NONE, values: value }, place);
+    } else {
+      step(VALUE);
+      values.push(value);
+    }
+  }
   const text = node?.text ?? textOf(parts);
   if (node) node.text = text;
   if (kept > MOST_STEPS) {
@@ -437,6 +442,28 @@ function compile(parts: Parts): Query {
   }
   return { text, values };
 }
+
+/** A template is identified by itself, anything else by its content. */
+function keyOf(strings: readonly string[]): unknown {
+  if (isTemplate(strings)) return strings;
+  return strings.length > LONGEST_TEMPLATE ? undefined : JSON.stringify(strings);
+}
+
+/** How far a fragment, or a list of fragments, is read. Fragments may be nested deeper than functions can be. */
+interface Place {
+  readonly parts: Parts;
+  /** The index of the next string and value. */
+  next: number;
+  /** The place of the fragment that this one is in. */
+  readonly outer: Place | undefined;
+}
+
+function placeIn(parts: Parts, outer?: Place): Place {
+  return { parts, next: 0, outer };
+}
+
+/** The strings of a list of fragments. */
+const NONE: readonly string[] = [];
 
 /** A list of fragments, to be written one after the other. */
 function isList(value: unknown): value is readonly unknown[] {
@@ -448,21 +475,27 @@ function textOf(parts: Parts): string {
   let text = "";
   let parameters = 0;
   let followsParameter = false;
-  const append = ({ strings, values: own }: Parts): void => {
-    strings.forEach((piece, index) => {
-      // `${a}0` must not turn $1 into $10.
-      text += followsParameter && /^\d/.test(piece) ? ` ${piece}` : piece;
-      followsParameter &&= piece === "";
-      if (index >= own.length) return;
-      const value = own[index];
-      const nested = partsOf(value);
-      if (nested) return append(nested);
-      if (isList(value)) return value.forEach((item) => append(partsOf(item)!));
+  let place: Place | undefined = placeIn(parts);
+  while (place) {
+    const { strings, values: own } = place.parts;
+    const index: number = place.next++;
+    const piece = strings[index] ?? "";
+    // `${a}0` must not turn $1 into $10.
+    text += followsParameter && /^\d/.test(piece) ? ` ${piece}` : piece;
+    followsParameter &&= piece === "";
+    if (index === own.length) {
+      place = place.outer;
+      continue;
+    }
+    const value = own[index];
+    const nested = partsOf(value);
+    if (nested) place = placeIn(nested, place);
+    else if (isList(value)) place = placeIn({ strings: NONE, values: value }, place);
+    else {
       text += `$${++parameters}`;
       followsParameter = true;
-    });
-  };
-  append(parts);
+    }
+  }
   return checkedText(text);
 }
 

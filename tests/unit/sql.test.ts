@@ -36,6 +36,16 @@ test("a template compiles the right text again after values and fragments were s
   expect(of(7)).toMatchObject({ text: "select $1, $2", values: [7, 2] });
 });
 
+test("fragments may be nested deeper than functions can be", () => {
+  let query = sql`0`;
+  let listed = sql`0`;
+  const depth = 20_000;
+  for (let n = 0; n < depth; n++) [query, listed] = [sql`(${query} + ${1})`, sql`(${[listed]})`];
+  expect(query.values.length).toBe(depth);
+  expect(query.text.endsWith(` + $${depth - 1}) + $${depth})`)).toBe(true);
+  expect(listed.text).toBe("(".repeat(depth) + "0" + ")".repeat(depth));
+});
+
 test("a digit after a value does not become part of its number", () => {
   expect(sql`select ${1}0`.text).toBe("select $1 0");
   expect(sql`select ${1}${sql``}0`.text).toBe("select $1 0");

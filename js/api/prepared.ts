@@ -5,7 +5,7 @@ import type { CallOptions, ExecResult, QueryOptions, QueryResult, Description } 
 import { UsageError } from "../util/errors.ts";
 import { shownWith } from "../util/shown.ts";
 import { shownSql } from "../util/shown-sql.ts";
-import { numbered, type Query } from "../statement/sql.ts";
+import { sql, type Query } from "../statement/sql.ts";
 
 interface Owner {
   query<Row>(query: Query, options?: QueryOptions): Promise<QueryResult<Row>>;
@@ -54,9 +54,7 @@ export class Prepared<Row = Record<string, unknown>> implements Description {
    * const body = await client.stream(byId.bind(7));
    */
   bind(...values: unknown[]): Query<Row> {
-    if (this.#closed) throw new UsageError("INVALID_QUERY", "The statement is closed: prepare it again.");
-    values.forEach(numbered);
-    return { text: this.text, values };
+    return this.#bound(values);
   }
 
   /**
@@ -79,9 +77,11 @@ export class Prepared<Row = Record<string, unknown>> implements Description {
     return await this.#owner.exec(this.#bound(values), options);
   }
 
-  #bound(values: readonly unknown[]): Query {
-    if (Array.isArray(values)) return this.bind(...(values as unknown[]));
-    throw new UsageError("INVALID_QUERY", "The values of a prepared statement must be an array: query([1, 2]).");
+  #bound(values: readonly unknown[]): Query<Row> {
+    if (!Array.isArray(values))
+      throw new UsageError("INVALID_QUERY", "The values of a prepared statement must be an array: query([1, 2]).");
+    if (this.#closed) throw new UsageError("INVALID_QUERY", "The statement is closed: prepare it again.");
+    return sql.unsafe(this.text, values) as Query<Row>;
   }
 
   /**

@@ -322,6 +322,14 @@ function shownQuery({ text, values: { length } }: Query): object {
   return { text: shownSql(text), values: `${length} value${length === 1 ? "" : "s"}` };
 }
 
+/** JavaScript would write `[object Object]`, and the server would take it for SQL, or store it. */
+function refuseText(): never {
+  throw new UsageError(
+    "INVALID_QUERY",
+    "A query inside a text: put sql in front of the outer template, sql`… ${fragment}`, or read the query's .text.",
+  );
+}
+
 /** A text with values for its own `$1`, `$2` …: nothing can be nested in it, and it cannot be nested. */
 class Whole implements Query {
   static {
@@ -335,6 +343,10 @@ class Whole implements Query {
     if (!Array.isArray(values)) throw new UsageError("INVALID_QUERY", "The values of $1, $2 … must be an array.");
     this.values = Object.freeze(values.map(numbered));
     Object.freeze(this);
+  }
+
+  toString(): string {
+    return refuseText();
   }
 }
 
@@ -369,6 +381,10 @@ class Fragment implements Query {
 
   toJSON(): Query {
     return this.#query();
+  }
+
+  toString(): string {
+    return refuseText();
   }
 
   #query(): Query {
@@ -508,7 +524,7 @@ function isTemplate(input: unknown): input is TemplateStringsArray {
 }
 
 /** @throws UsageError `INVALID_PARAMETER` */
-export function numbered(value: unknown, index: number): unknown {
+function numbered(value: unknown, index: number): unknown {
   if (value !== undefined) return value;
   throw new UsageError("INVALID_PARAMETER", `The value of $${index + 1} is undefined: pass null for NULL.`);
 }
@@ -518,7 +534,7 @@ function refuse(value: unknown, index: number, before: string): never {
   if (value !== undefined)
     throw new UsageError(
       "INVALID_QUERY",
-      "sql.unsafe with values is a whole statement: write sql`…` to put it inside.",
+      "A query of bind(), or of sql.unsafe with values, is a whole statement: write sql`…` to put it inside.",
     );
   const words = before.trim().split(/\s+/).slice(-5).join(" ").slice(-60);
   const place = /\w/.test(words) ? `, after "${words}",` : "";

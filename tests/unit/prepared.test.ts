@@ -2,6 +2,7 @@
 import { inspect } from "node:util";
 import { beforeEach, expect, test } from "vitest";
 import { Prepared } from "../../js/api/prepared.ts";
+import { sql, type Query } from "../../js/statement/sql.ts";
 
 const TEXT = "select name from users where id = $1";
 const description = {
@@ -40,6 +41,19 @@ test("bind() with values makes a query for any call", () => {
   expect(byId.bind(7)).toEqual({ text: TEXT, values: [7] });
   expect(byId.bind()).toEqual({ text: TEXT, values: [] });
   expect(byId.bind([1, 2], null)).toEqual({ text: TEXT, values: [[1, 2], null] });
+});
+
+test("a bound statement is shown without its values, and is a whole statement", () => {
+  const bound = byId.bind("s3cret");
+  expect(inspect(bound)).toBe(`Query { text: '${TEXT}', values: '1 value' }`);
+  expect(() => sql`select ${bound}`).toThrow(refused("INVALID_QUERY"));
+});
+
+test("more values than a call of a function can have are bound", async () => {
+  const values = Array<number>(200_000).fill(1);
+  await byId.query(values);
+  await byId.exec(values);
+  expect(asked.map(([, query]) => (query as Query).values.length)).toEqual([200_000, 200_000]);
 });
 
 test("query and exec run the statement with values and options", async () => {

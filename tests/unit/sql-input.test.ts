@@ -33,7 +33,18 @@ test("unsafe with values is a whole statement that cannot be changed", () => {
 test("a whole statement cannot be part of another, because its numbers would mean other values", () => {
   const whole = sql.unsafe("select $1", [1]);
   for (const act of [() => sql`select ${whole}`, () => sql.join([whole]), () => sql.in([whole])])
-    expect(said(act)).toMatch(/^INVALID_QUERY: sql\.unsafe with values is a whole statement/);
+    expect(said(act)).toMatch(/^INVALID_QUERY: A query of bind\(\), or of sql\.unsafe with values, is a whole/);
+});
+
+test("a fragment in a template without sql is refused, and does not become a text of its own", () => {
+  for (const query of [sql`id = ${1}`, sql.unsafe("id = $1", [1])])
+    for (const act of [
+      () => `select * from users where ${query as never as string}`,
+      () => "select * from users where " + (query as never as string),
+      () => String(query),
+      () => [query].join(" and "),
+    ])
+      expect(said(act)).toMatch(/^INVALID_QUERY: A query inside a text: put sql in front of the outer template/);
 });
 
 test.each([

@@ -1,9 +1,11 @@
 // Turns a value into JSON, and refuses what JSON.stringify would lose: it writes null for NaN, {} for a Map, and
 // {"0":1} for bytes.
+// It refuses the driver's own objects too: a query is SQL, and would be stored with its values.
 // Also marks text that is JSON already.
 //
 // Must not know which type a parameter has.
 import { UsageError } from "./errors.ts";
+import { isOfDriver, isQuery } from "./shown.ts";
 import { isThenable } from "./text.ts";
 
 /** The text, or in a few words why there is none, such as `its .a[0] is NaN`. */
@@ -11,8 +13,8 @@ type Json = { readonly text: string } | { readonly why: string; readonly cause?:
 
 /**
  * Members that are `undefined` or functions are left out, and `toJSON` is called, as JSON.stringify does. What would be
- * lost becomes null, {} or an object with the name 0, so the value is looked through only if the text has one of them:
- * that takes up to twice as long.
+ * lost becomes null, {} or an object with the name 0. A query begins with its text, and a client has a {}. The value is
+ * looked through only if the text has one of them: that takes up to twice as long.
  */
 export function jsonOf(value: unknown): Json {
   let text: string | undefined;
@@ -25,7 +27,7 @@ export function jsonOf(value: unknown): Json {
     return { why: orUndefined(() => lossIn(value, true)) ?? otherwise, cause };
   }
   if (text === undefined) return { why: `JSON has no ${typeof value}` };
-  const why = /null|\{\}|\{"0":/.test(text) ? orUndefined(() => lossIn(value, false)) : undefined;
+  const why = /null|\{\}|\{"0":|\{"text":/.test(text) ? orUndefined(() => lossIn(value, false)) : undefined;
   return why === undefined ? { text } : { why };
 }
 
@@ -86,6 +88,7 @@ function lossOf(value: unknown, orRefused: boolean): string | undefined {
   if (typeof value === "number") return Number.isFinite(value) ? undefined : String(value);
   if (typeof value === "bigint") return orRefused ? "a bigint (pass its text)" : undefined;
   if (typeof value !== "object" || value === null) return undefined;
+  if (isOfDriver(value)) return lossOfOwn(value);
   if (value instanceof Date && Number.isNaN(value.getTime())) return "an invalid Date";
   if (Array.isArray(value) || Object.getPrototypeOf(value) === Object.prototype || hasToJson(value)) return undefined;
   return lossOfContent(value);
@@ -99,6 +102,12 @@ function lossOfContent(object: object): string | undefined {
   const tag = Object.prototype.toString.call(object).slice(8, -1);
   if (tag === "Promise") return "a promise (await it first)";
   return tag === "Object" ? undefined : `of type ${tag}, whose content JSON.stringify does not see`;
+}
+
+/** Of a query, a client or another object of the driver. */
+function lossOfOwn(object: object): string {
+  if (!isQuery(object)) return "an object of the driver (no value of JSON)";
+  return "a query (a fragment is no value of JSON: write jsonb_build_object in the SQL)";
 }
 
 function hasToJson(object: object): boolean {

@@ -5,6 +5,7 @@
 
 import { UsageError, type Code, type Facts } from "../util/errors.ts";
 import { jsonOf, jsonTextOf } from "../util/json.ts";
+import { isOfDriver, isQuery } from "../util/shown.ts";
 import { isText, isThenable, MUST } from "../util/text.ts";
 import { bytesOf, hex, isBytes } from "../util/bytes.ts";
 import { elements, names, parts } from "./element-types.ts";
@@ -217,8 +218,18 @@ function named({ name = () => `Parameter $${index + 1}`, index, type }: Where): 
 export function wrong(where: Where, value: unknown, advice: string, facts?: Facts): never {
   const isList = Array.isArray(value) && !where.name && !(where.type in elements);
   const list = isList ? `; for a list write = any($${where.index + 1}), or sql.in(list)` : "";
-  const what = value === undefined ? "pass null for NULL" : isThenable(value) ? "await it first" : advice + list;
+  const what = insteadOf(value) ?? advice + list;
   return fail(where, "INVALID_PARAMETER", `does not accept a value of type ${tagOf(value)}: ${what}.`, facts);
+}
+
+/** What to do with a value that no type takes. */
+function insteadOf(value: unknown): string | undefined {
+  if (value === undefined) return "pass null for NULL";
+  if (isThenable(value)) return "await it first";
+  if (!isOfDriver(value)) return undefined;
+  return isQuery(value as object)
+    ? "it is a query: write it in the SQL, sql`… ${fragment}`"
+    : "it is an object of the driver";
 }
 
 /** Returns a tag such as `Undefined`, `Array` or `Temporal.Instant`. */

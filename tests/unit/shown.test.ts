@@ -2,9 +2,11 @@
 import { inspect } from "node:util";
 import { expect, test } from "vitest";
 import { createClient } from "../../js/api/client.ts";
+import { Prepared } from "../../js/api/prepared.ts";
 import { createPool } from "../../js/pool/pool.ts";
 import { sql } from "../../js/statement/sql.ts";
 import { ConnectionError, PgzError, PostgresError } from "../../js/util/errors.ts";
+import { encodeParameters } from "../../js/values/parameters.ts";
 import { useMemoryServer } from "../support/memory-session.ts";
 
 useMemoryServer();
@@ -31,6 +33,19 @@ test("clients, pools and scopes are shown with their state, server and counters"
   expect(shown(client)).toContain("state: 'closed'");
   const pool = createPool({ ...place, max: 3 });
   expect(shown(pool)).toMatch(/^Pool \{ state: 'open', host: 'h', .*max: 3, total: 0, .*waiting: 0, .*errors: 0 \}$/);
+  await pool.close();
+});
+
+test("clients, pools, scopes and prepared statements are no values of JSON", async () => {
+  const client = createClient(place);
+  const pool = createPool(place);
+  const owner = { query: () => Promise.reject(), exec: () => Promise.reject() };
+  const prepared = new Prepared("select 1", { parameterTypes: [], fields: [] }, owner, () => {});
+  for (const own of [client, pool, client.scope({ settings: { "a.b": "1" } }), prepared]) {
+    expect(() => sql.json({ own })).toThrow("its .own is an object of the driver (no value of JSON)");
+    expect(() => encodeParameters([own], [3802])).toThrow("it is an object of the driver");
+  }
+  await client.close();
   await pool.close();
 });
 

@@ -1,6 +1,7 @@
 // The sql tag: what becomes text, what becomes a value, and what is refused.
 import { expect, test, vi } from "vitest";
 import { sql, toCall, toQuery, type Query } from "../../js/statement/sql.ts";
+import { PgzError } from "../../js/util/errors.ts";
 import type { SqlValue } from "../../js/values/parameter-types.ts";
 import { textOf } from "../../js/values/text-values.ts";
 
@@ -257,6 +258,7 @@ test("json is sent as JSON whatever the value", () => {
   expect(refused(() => sql.json(undefined))).toBe("INVALID_PARAMETER");
 });
 
+const QUERY = "a query (a fragment is no value of JSON: write jsonb_build_object in the SQL)";
 const UNSEEN = "whose content JSON.stringify does not see";
 
 test.each<[what: string, value: unknown, why: string]>([
@@ -278,11 +280,29 @@ test.each<[what: string, value: unknown, why: string]>([
   ["bytes further in", { a: new Uint8Array([1]) }, "its .a is bytes (JSON has none: pass them as base64 or hex text)"],
   ["other bytes", [new Float64Array(0)], "its [0] is bytes (JSON has none: pass them as base64 or hex text)"],
   ["a circle", circle(), "it contains itself"],
+  ["a fragment further in", { updated: sql`now()` }, `its .updated is ${QUERY}`],
+  ["a statement with values", [sql.unsafe("select $1", ["secret"])], `its [0] is ${QUERY}`],
+  ["a fragment beside a bigint", { a: sql`now()`, b: 1n }, `its .a is ${QUERY}`],
 ])("%s is refused as JSON, because JSON.stringify would lose it", (_, value, why) => {
   for (const type of [114, 3802])
     if (typeof value !== "bigint")
       expect(() => sentAs(type, value)).toThrow(`a value that JSON can represent (${why})`);
   expect(() => sql.json(value)).toThrow(`sql.json needs a value that JSON can represent: ${why}.`);
+});
+
+test("a query is no value of any type, and the error says where it belongs", () => {
+  for (const query of [sql`now()`, sql.unsafe("select $1", ["secret"])]) {
+    for (const type of [23, 25, 114, 1184, 3802, 3904, 99_999])
+      expect(() => sentAs(type, query)).toThrow(/does not accept .*: it is a query: write it in the SQL, sql`/);
+    expect(() => sql.json(query)).toThrow(`sql.json needs a value that JSON can represent: it is ${QUERY}.`);
+  }
+});
+
+test("an object that looks like a query, and an error of the driver's, are values of JSON", () => {
+  const lookalike = { text: "select $1", values: [1] };
+  expect(sentAs(3802, { lookalike })).toBe(JSON.stringify({ lookalike }));
+  const error = new PgzError("ABORTED", "text");
+  expect(sentAs(3802, { text: "x", error })).toBe(JSON.stringify({ text: "x", error }));
 });
 
 test("what JSON.stringify leaves out or converts is accepted, however deep", () => {

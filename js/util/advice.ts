@@ -29,6 +29,9 @@ const TAKES_PARAMETERS = new Set([
 
 const NO_PARAMETERS = "This kind of statement takes no parameters: only SELECT, INSERT, UPDATE and the like do.";
 
+const NUMBERS = "Placeholders are numbered from $1 to $65535.";
+const isNumber = (number: number) => number > 0 && number <= 0xffff;
+
 /** What stands in the place of `$1` in other drivers: `?`, `:name`, `%s` and `@p1`. */
 const PLACEHOLDER = "Placeholders are $1, $2 …, or ${value} in sql`…`: ";
 
@@ -47,27 +50,108 @@ export function adviceFor(
 ): string | undefined {
   if (MISSING.test(code) && others.some((other) => other !== text && /^(create|alter)$/.test(firstWord(other))))
     return "A batch describes its statements before it runs: create things in an earlier call, or use simple().";
-  if (code === "INVALID_QUERY")
-    return hasQuotedParameter(text, values.length)
-      ? "Within quotes $1 is text: write $1 without them, and put words around it with ||, as in '%' || $1 || '%'."
-      : undefined;
-  if (code === "42P02") return NO_PARAMETERS;
-  if (code === "42P01" && hasDotInName(text, message, position))
-    return 'A dot is part of a quoted name: for a table of a schema write sql.identifier("schema", "table").';
-  if (code === "42P18") return "Say the parameter's type, as in $1::text.";
-  if (code === "22P02" && message.startsWith("malformed array literal") && values.some(isScalar))
-    return "This parameter takes an array.";
-  if (code === "22P02" && /\bjsonb?\b/.test(message) && values.some((value) => typeof value === "string"))
+  switch (code) {
+    case "INVALID_QUERY":
+      return ofCount(message, text, values);
+    case "42P02":
+      return isNumber(Number(/\$(\d+)/.exec(message)?.[1])) ? NO_PARAMETERS : NUMBERS;
+    case "42P01":
+      return hasDotInName(text, message, position)
+        ? 'A dot is part of a quoted name: for a table of a schema write sql.identifier("schema", "table").'
+        : undefined;
+    case "42P18":
+      return ofUntyped(message, text);
+    case "22007":
+    case "22P02":
+      return ofInput(message, text, values, position);
+    case "42883":
+      return ofAtName(text, values);
+    case "42703":
+      return ofForeign(text, values, position) ?? ofColumn(message, text);
+    case "42601":
+      return ofSyntax(message, text, values, position);
+  }
+  return undefined;
+}
+
+/** Advice for another number of values than of placeholders. */
+function ofCount(message: string, text: string, values: readonly unknown[]): string | undefined {
+  const quoted = ofQuoted(text, (number) => number <= values.length);
+  if (quoted) return quoted;
+  if (/ 0 parameters/.test(message) && hasParameter(text)) return NO_PARAMETERS;
+  return ofAtName(text, values);
+}
+
+/** Advice for a parameter of which the server cannot tell the type. */
+function ofUntyped(message: string, text: string): string {
+  const number = Number(/\$(\d+)/.exec(message)?.[1]);
+  if (!number || hasParameter(text, number)) return "Say the parameter's type, as in $1::text.";
+  const quoted = ofQuoted(text, (one) => one === number);
+  return quoted ?? `The SQL has no $${number}: number the placeholders from $1 on, without a gap.`;
+}
+
+/** Advice for a value, or a constant at `position`, that the type cannot be read from. */
+function ofInput(
+  message: string,
+  text: string,
+  values: readonly unknown[],
+  position: string | undefined,
+): string | undefined {
+  if (position !== undefined) return ofQuoted(text, (number) => number <= values.length, indexAt(text, position));
+  if (message.startsWith("malformed array literal")) return ofArray(message, values);
+  if (/\bjsonb?\b/.test(message) && values.some((value) => typeof value === "string"))
     return "A string is sent as JSON text: sql.json(value) sends it as a JSON string.";
-  if (code !== "42601" && code !== "42703") return undefined;
+  return undefined;
+}
+
+/** The message ends with the text that was sent. */
+function ofArray(message: string, values: readonly unknown[]): string | undefined {
+  if (values.some((value) => isScalar(value) && message.endsWith(`"${String(value)}"`)))
+    return "This parameter takes an array.";
+  if (message.includes('"{') && values.some(isRagged))
+    return "All inner arrays of an array must have the same length, and stand beside no other values.";
+  return undefined;
+}
+
+/** Advice for `@name`, which the server reads as the operator @ and a column. */
+function ofAtName(text: string, values: readonly unknown[]): string | undefined {
+  return values.length && hasAtName(text) ? notPlaceholder("@") : undefined;
+}
+
+function ofForeign(text: string, values: readonly unknown[], position: string | undefined): string | undefined {
   const foreign = values.length ? foreignPlaceholder(text, position) : undefined;
-  if (foreign) return `${PLACEHOLDER}${foreign} is not a placeholder.`;
-  if (code === "42703") return undefined;
+  return foreign && notPlaceholder(foreign);
+}
+
+const notPlaceholder = (symbol: string) => `${PLACEHOLDER}${symbol} is not a placeholder.`;
+
+/** Advice for a column that an INSERT or UPDATE writes. Only of such a column the server names the relation. */
+function ofColumn(message: string, text: string): string | undefined {
+  if (!/^column "[a-z]+[A-Z]\w*" of relation /.test(message)) return undefined;
+  if (!/^(insert|update|merge|with)$/.test(firstWord(text))) return undefined;
+  return 'Columns are named by the members of a row: sql.snakeCase(row) writes "created_at" for createdAt.';
+}
+
+function ofSyntax(
+  message: string,
+  text: string,
+  values: readonly unknown[],
+  position: string | undefined,
+): string | undefined {
+  if (hasDoubleValues(text))
+    return "sql.values writes the columns and VALUES itself, as in insert into t ${sql.values(rows)}.";
+  const foreign = ofForeign(text, values, position);
+  if (foreign) return foreign;
   if (/multiple commands/.test(message))
     return "Several statements in one text need simple(), or batch([…]) for values.";
   const [, number] = /"\$(\d+)"/.exec(message) ?? [];
   if (!number) return undefined;
-  const value = values[Number(number) - 1];
+  if (!isNumber(Number(number))) return NUMBERS;
+  return ofPlace(text, values[Number(number) - 1], position);
+}
+
+/** Advice for a parameter where the grammar has none. */
+function ofPlace(text: string, value: unknown, position: string | undefined): string {
   const before = position === undefined ? "" : wordBefore(text, position);
   if (before === "in") return "A list is one parameter: write = any($1) with an array, or in ${sql.in(list)}.";
   if (TYPED.has(before)) return "Put the type after it: $1::interval.";
@@ -84,16 +168,71 @@ export function adviceFor(
 
 const isScalar = (value: unknown) => value !== null && typeof value !== "object";
 
-const TYPED = new Set(["interval", "date", "time", "timestamp", "timestamptz"]);
-
-/** Whether a placeholder is within quotes, where it is text, but not in the body of a function. */
-function hasQuotedParameter(text: string, values: number): boolean {
-  const reader = new SqlReader(text);
-  while (reader.next() !== "end") {
-    if (reader.kind !== "text" || reader.text.startsWith("$")) continue;
-    for (const [, number] of reader.text.matchAll(/\$(\d+)/g)) if (Number(number) <= values) return true;
+/** Whether arrays of one dimension differ in length, or one of them is beside a value. */
+function isRagged(value: unknown): boolean {
+  let items: readonly unknown[] = Array.isArray(value) ? value : [];
+  for (let dimension = 0; dimension < 6 && items.some(Array.isArray); dimension++) {
+    const lengths = new Set(items.map((item) => (Array.isArray(item) ? item.length : undefined)));
+    if (lengths.size > 1) return true;
+    items = items.flat();
   }
   return false;
+}
+
+const TYPED = new Set(["interval", "date", "time", "timestamp", "timestamptz"]);
+
+/** Whether the text has this placeholder, or any, outside of quotes. */
+function hasParameter(text: string, number?: number): boolean {
+  const reader = new SqlReader(text);
+  while (reader.next() !== "end")
+    if (reader.kind === "parameter" && (number === undefined || Number(reader.text.slice(1)) === number)) return true;
+  return false;
+}
+
+/**
+ * Advice for a placeholder within quotes, where it is text, but not in the body of a function. `start`: only in the
+ * quotes that begin there.
+ */
+function ofQuoted(text: string, isMeant: (number: number) => boolean, start?: number): string | undefined {
+  const reader = new SqlReader(text);
+  for (let before = ""; reader.next() !== "end"; before = reader.name) {
+    if (reader.kind !== "text" || reader.text.startsWith("$") || (start ?? reader.start) !== reader.start) continue;
+    const numbers = [...reader.text.matchAll(/\$(\d+)/g)].map(([, number]) => Number(number));
+    if (!numbers.some(isMeant)) continue;
+    if (before === "interval" || /^\s*::\s*interval\b/i.test(text.slice(reader.end)))
+      return "Within quotes $1 is text: write $1 * interval '1 day', or $1::interval for a text such as '1 day'.";
+    return "Within quotes $1 is text: write $1 without them, and put words around it with ||, as in '%' || $1 || '%'.";
+  }
+  return undefined;
+}
+
+/** With the character before it. */
+const AT_NAME = /^[^-+*/<>=~!@#%^&|`?]?@[a-z_]$/i;
+
+/** Whether the text has `@name` and no `$1`. After another character of an operator, @ is part of the operator. */
+function hasAtName(text: string): boolean {
+  const reader = new SqlReader(text);
+  let found = false;
+  while (reader.next() !== "end") {
+    if (reader.kind === "parameter") return false;
+    found ||= reader.text === "@" && AT_NAME.test(text.slice(Math.max(reader.start - 1, 0), reader.end + 1));
+  }
+  return found;
+}
+
+/**
+ * Whether columns or VALUES are written before `sql.values`, which writes them too. Each token becomes one letter:
+ * `insert into t (a, b) ("a", "b") values (` is `xxx(x,x)(n,n)v(`.
+ */
+function hasDoubleValues(text: string): boolean {
+  const reader = new SqlReader(text);
+  let tokens = "";
+  while (reader.next() !== "end") {
+    if (reader.kind === "word") tokens += reader.name === "values" ? "v" : "x";
+    else if (reader.kind === "name") tokens += "n";
+    else tokens += reader.kind === "symbol" ? reader.text : "x";
+  }
+  return /(?:v\(?|[v)]\(n(?:,n)*\))v/.test(tokens);
 }
 
 /**

@@ -137,6 +137,51 @@ export const usage: Cases = {
     const hinted = await t.assert.rejects(client.query("select relnme from pg_class"));
     t.assert.match(hinted.stack ?? "", /\nHINT: .*relname/);
   },
+  async "a mistake with a placeholder, a row or an array is answered with advice"(t) {
+    const client = await t.client();
+    const { sql } = t.pgz;
+    await client.exec("create temp table advised (id int4, name text, created_at timestamptz, list int4[])");
+    const row = { id: 1, name: "a" };
+    const doubled = /^sql\.values writes the columns and VALUES itself/;
+    for (const [query, code, advice] of [
+      [sql`insert into advised (id, name) ${sql.values([row])}`, "42601", doubled],
+      [sql`insert into advised values ${sql.values(row)}`, "42601", doubled],
+      [sql`insert into advised (id, name) values ${sql.values([[1, "a"]])}`, "42601", doubled],
+      [sql`insert into advised values (${sql.values([[1, "a"]])})`, "42601", doubled],
+      [sql`insert into advised ${sql.values({ createdAt: null })}`, "42703", /sql\.snakeCase\(row\)/],
+      [sql`update advised set ${sql.set({ createdAt: null })}`, "42703", /sql\.snakeCase\(row\)/],
+      [sql`create temp table bad (id int4 default ${1})`, "INVALID_QUERY", /takes no parameters/],
+      [sql`alter table advised add check (id > ${1})`, "INVALID_QUERY", /takes no parameters/],
+      [sql`select now() - interval '${1} day'`, "INVALID_QUERY", /\$1 \* interval '1 day'/],
+      [sql`select now() - '${1} day'::interval`, "INVALID_QUERY", /\$1 \* interval '1 day'/],
+      [sql`select now() - interval '${1} day' where ${true}`, "42P18", /\$1 \* interval '1 day'/],
+      [sql`select date '${"2020-01-01"}'`, "22007", /^Within quotes/],
+      [sql`select * from advised where id = '${1}'`, "22P02", /^Within quotes/],
+      [sql`select ${[[1], [2, 3]]}::int4[]`, "22P02", /^All inner arrays .* same length/],
+      [sql`select ${[1, [2]]}::int4[], ${5}::int4`, "22P02", /^All inner arrays .* same length/],
+    ] as const) {
+      const error = await t.assert.code(client.query(query), code);
+      t.assert.match(String(error.advice), advice);
+    }
+    for (const [text, code, advice] of [
+      ["select * from advised where id = @id", "INVALID_QUERY", /@ is not a placeholder/],
+      ["select * from advised where name = @name", "42883", /@ is not a placeholder/],
+      ["select $0", "42P02", /^Placeholders are numbered from \$1/],
+      ["select $2::int4", "42P18", /^The SQL has no \$1/],
+    ] as const) {
+      const error = await t.assert.code(client.query(text, [1]), code);
+      t.assert.match(String(error.advice), advice);
+    }
+    const tooLarge = await t.assert.rejects(client.query("select $99999999999", [1])); // its code depends on the version
+    t.assert.match(String(tooLarge.advice), /^Placeholders are numbered from \$1/);
+    // The mistake is another one: operators, columns that are nowhere, a statement without a placeholder.
+    for (const text of [
+      ...["select @ id from advised", "select '{}'::jsonb @> '{}'", "drop table if exists advised_none"],
+      ...["update advised set created = 1", 'insert into advised (id) select "idX" from advised'],
+      ...["insert into advised (id) (values (1)) limt 5", "select '{1,{2}'::int4[]"],
+    ])
+      t.assert.equal((await t.assert.rejects(client.query(text, ["a"]))).advice, undefined);
+  },
   async "a COMMIT that fails is reported"(t) {
     const client = await t.client();
     await client.exec("create temp table late (id int4 unique deferrable initially deferred)");

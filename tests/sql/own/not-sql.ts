@@ -37,6 +37,7 @@ export const NOT_SQL: ReadonlySet<string> = new Set([
   "where it was acquired is recorded from now on, and always with debug: true",
   'where the server takes a token as password, pass a function as option "password"',
   "with channel binding",
+  "Within quotes $1 is text: write $1 * interval '1 day', or $1::interval for a text such as '1 day'.",
   "with its time zone",
   "with max: 1: a call inside a transaction must be made on the transaction itself.",
   "… from nothing",

@@ -13,7 +13,7 @@ import { PgzError, UsageError } from "../util/errors.ts";
 import { PIECE } from "../util/limits.ts";
 import { writeBinary } from "./binary-values.ts";
 import { Block } from "./block.ts";
-import { elements, names, parts } from "./element-types.ts";
+import { elements, names } from "./element-types.ts";
 import { BOOL, BYTEA, FLOAT4, FLOAT8, INT2, INT4, INT8, OID } from "./oid.ts";
 import { arrayLiteral, textOf, unreadable, type Where } from "./text-values.ts";
 
@@ -96,8 +96,8 @@ function append(block: Block, where: Where, value: unknown): boolean {
 /** Returns text that the type's input function reads. */
 export function literal(where: Where, value: unknown): string {
   const { type } = where;
-  // For a type that is known here and is no array type, an array must be a mistake.
-  return Array.isArray(value) && !names[type] && !parts[type]
+  // For a type that is known here and is no array type, an array must be a mistake, unless it is a multirange.
+  return Array.isArray(value) && !names[type]
     ? arrayLiteral(where, elements[type] ?? 0, value, 1)
     : textOf(where, type, value);
 }

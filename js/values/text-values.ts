@@ -179,6 +179,8 @@ export function arrayLiteral(where: Where, element: number, array: readonly unkn
   return `{${items.join(element === BOX ? ";" : ",")}}`;
 }
 
+const RANGE = "pass { lower, upper }";
+
 /**
  * `["1","10")`, from `{ lower, upper, bounds }`. A missing bound may be a mistake, so it does not mean an infinite
  * bound.
@@ -191,8 +193,10 @@ function rangeLiteral(where: Where, part: number, value: unknown): string {
     empty,
   } = Object(value) as { lower?: unknown; upper?: unknown; bounds?: unknown; empty?: unknown };
   if (empty === true) return "empty";
-  if (lower === undefined || upper === undefined || !/^[[(][\])]$/.test(String(bounds)))
-    return wrong(where, value, "pass { lower, upper }");
+  const missing = lower === undefined ? "lower" : upper === undefined ? "upper" : undefined;
+  if (lower === undefined && upper === undefined) return wrong(where, value, RANGE);
+  if (missing) return wrong(where, value, `${RANGE}: ${missing} is missing, and null is no bound`);
+  if (!/^[[(][\])]$/.test(String(bounds))) return wrong(where, value, `${RANGE} with bounds "[)", "[]", "(]" or "()"`);
   const bound = (one: unknown) => (one === null ? "" : quoted(textOf(where, part, one)));
   return `${(bounds as string)[0]}${bound(lower)},${bound(upper)}${(bounds as string)[1]}`;
 }
@@ -219,7 +223,8 @@ export function wrong(where: Where, value: unknown, advice: string, facts?: Fact
   const isList = Array.isArray(value) && !where.name && !(where.type in elements);
   const list = isList ? `; for a list write = any($${where.index + 1}), or sql.in(list)` : "";
   const what = insteadOf(value) ?? advice + list;
-  return fail(where, "INVALID_PARAMETER", `does not accept a value of type ${tagOf(value)}: ${what}.`, facts);
+  const given = typeof value === "string" ? "this text" : `a value of type ${tagOf(value)}`;
+  return fail(where, "INVALID_PARAMETER", `does not accept ${given}: ${what}.`, facts);
 }
 
 /** What to do with a value that no type takes. */

@@ -130,6 +130,30 @@ test("the reasons say which parameter, and what to pass", () => {
   expect(refused(["a", "b\0"], [25, 25])).toContain("Parameter $2 (text)");
 });
 
+test.each([
+  [3904, {}, "(int4range) does not accept a value of type Object: pass { lower, upper }."],
+  [3904, { lower: 1 }, "pass { lower, upper }: upper is missing, and null is no bound."],
+  [
+    3910,
+    { upper: null },
+    "(tstzrange) does not accept a value of type Object: pass { lower, upper }: lower is missing",
+  ],
+  [3904, { lower: 1, upper: 2, bounds: "[[" }, 'pass { lower, upper } with bounds "[)", "[]", "(]" or "()".'],
+  [3904, { lower: "a", upper: null }, "(int4range) does not accept this text: pass a whole number"],
+  [4451, [{ lower: 1 }], "(int4multirange) does not accept a value of type Object: pass { lower, upper }: upper is"],
+  [3905, [5], "(int4range[]) does not accept a value of type Number: pass { lower, upper }."],
+  [6150, [[{ lower: 1 }]], "(int4multirange[]) does not accept a value of type Object: pass { lower, upper }: upper"],
+  [23, "12abc", "(int4) does not accept this text: pass a whole number, a bigint or digits."],
+  [600, [1, 2], "(point) does not accept a value of type Array: pass text; for a list write = any($1)"],
+  [1017, { x: 1 }, "(point[]) does not accept a value of type Object: pass an array."],
+  [869, new Date(0), "(inet) does not accept a value of type Date"],
+  [2206, {}, "(regtype) does not accept a value of type Object"],
+  [99_999, {}, "(type OID 99999) does not accept a value of type Object"],
+])("the reason for type %i names the type, and says what is wrong (%#)", (type, value, reason) => {
+  expect(why(type, value)).toContain(`INVALID_PARAMETER: Parameter $1 `);
+  expect(why(type, value)).toContain(reason);
+});
+
 test("no reason repeats a value", () => {
   for (const type of [16, 17, 20, 23, 25, 114, 700, 1082, 99_999]) {
     for (const value of [

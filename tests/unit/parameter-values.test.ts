@@ -116,6 +116,7 @@ test.each<[name: string, type: number, value: unknown, encoded: string]>([
   ["quotes", 3908, { lower: 'a"\\,', upper: null }, 'text:["a\\"\\\\,",)'],
   ["a multirange", 4451, [{ lower: 1, upper: 2 }, "[5,6)", { empty: true }], 'text:{["1","2"),[5,6),empty}'],
   ["an empty multirange", 4532, [], "text:{}"],
+  ["an array of multiranges", 6150, [[{ lower: 1, upper: 2 }], "{}", null], 'text:{"{[\\"1\\",\\"2\\")}","{}",NULL}'],
   ["an array of ranges", 3905, [{ lower: 1, upper: 5 }, null, "empty"], 'text:{"[\\"1\\",\\"5\\")",NULL,"empty"}'],
 ])("ranges: %s", (_, type, value, encoded) => expect(one(type, value)).toBe(encoded));
 

@@ -222,6 +222,7 @@ const MATRIX: [type: string, literal: string, ...values: unknown[]][] = [
   ["int4range[]", '{"[1,3)",NULL}', [{ lower: 1, upper: 3 }, null]],
   ["inet[]", "{10.0.0.1}", ["10.0.0.1"]],
   ["int4multirange[]", '{"{[1,3)}"}', ["{[1,3)}"]],
+  ["int4multirange[]", '{"{[1,3)}",NULL}', [[{ lower: 1, upper: 3 }], null]],
   ["int4[]", "{{{{{{7}}}}}}", [[[[[[7]]]]]]],
 ];
 

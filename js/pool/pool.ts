@@ -12,12 +12,14 @@ import { beginStatement, type TransactionOptions } from "../api/transaction-opti
 import { TransactionRun } from "../api/transaction-run.ts";
 import { callOption } from "../config/config.ts";
 import type { Config, Options } from "../config/options.ts";
-import { checkObject, checkOptions, namesOf } from "../config/rules.ts";
+import { checkObject, checkOptions, isFunction, namesOf } from "../config/rules.ts";
 import type { Session } from "../session/session.ts";
 import { runtime } from "../runtime/runtime.ts";
 import { AbortError, TimeoutError, UsageError, type Facts } from "../util/errors.ts";
 import { traced } from "../util/trace.ts";
 import { withDeadline } from "../util/deadline.ts";
+import { isListen } from "../util/statement-words.ts";
+import { reportThrow } from "./hooks.ts";
 import type { Lease } from "./lease.ts";
 import { Borrowing, exclusiveRequest, Lender } from "./lender.ts";
 import { Loans } from "./loans.ts";
@@ -58,7 +60,9 @@ export interface AcquireOptions {
 const ACQUIRE_OPTIONS = namesOf<AcquireOptions>({ signal: true, until: true });
 
 /** Events of `pool.on`. */
-export type PoolEvent = "connect" | "acquire" | "release" | "remove";
+export type PoolEvent = (typeof EVENTS)[number];
+
+const EVENTS = ["connect", "acquire", "release", "remove"] as const;
 
 /** Added to the error of a pool whose calls may be waiting for the code that made them. */
 const HELD =
@@ -305,12 +309,15 @@ export class Pool extends TransactionCalls {
   }
 
   /**
-   * Calls `listener` at each such event.
+   * Calls `listener` at each such event, without arguments (docs/pool.md#events).
    *
+   * @throws UsageError for an event that a pool does not have, such as the `error` of `pg`
    * @example
    * pool.on("connect", () => connections.add(1));
    */
   on(event: PoolEvent, listener: () => void): this {
+    checkEvent(event);
+    if (!isFunction(listener)) throw new UsageError("INVALID_OPTION", "A listener of a pool must be a function.");
     const listeners = this.#listeners.get(event) ?? new Set();
     this.#listeners.set(event, listeners.add(listener));
     return this;
@@ -323,19 +330,22 @@ export class Pool extends TransactionCalls {
    * pool.off("connect", count);
    */
   off(event: PoolEvent, listener: () => void): this {
+    checkEvent(event);
     this.#listeners.get(event)?.delete(listener);
     return this;
   }
 
   #tell(event: PoolEvent): void {
     const listeners = this.#listeners.get(event);
-    if (!listeners) return;
-    for (const listener of listeners) {
-      try {
-        listener();
-      } catch {
-        // A listener that throws must not break the pool.
-      }
+    if (listeners) for (const listener of listeners) void this.#call(event, listener);
+  }
+
+  /** A listener that throws must not break the pool, whether at once or by its promise. */
+  async #call(event: PoolEvent, listener: () => unknown): Promise<void> {
+    try {
+      await listener();
+    } catch (error) {
+      reportThrow({ hook: `on("${event}")`, error }, this.config);
     }
   }
 
@@ -363,7 +373,10 @@ export class Pool extends TransactionCalls {
   }
 
   protected override perform<T>(...call: ConstructorParameters<typeof QueuedCall<T>>): void {
-    this.#lender.lend(new Borrowing(this.#lender, ...call));
+    const borrowing = new Borrowing(this.#lender, ...call);
+    const { subject } = borrowing.call;
+    if (borrowing.isAlone && subject && isListen(subject.text)) borrowing.end(unheard());
+    else this.#lender.lend(borrowing);
   }
 
   #late(cause: unknown): TimeoutError {
@@ -391,6 +404,23 @@ function closed(message: string, facts = {}): UsageError {
 
 function closedUnderneath(facts: Facts): UsageError {
   return closed("The pool was closed under this call.", facts);
+}
+
+function unheard(): UsageError {
+  return new UsageError("INVALID_QUERY", "LISTEN in a call of a pool delivers nothing: use pool.listen(channel).", {
+    hasNoEffect: true,
+  });
+}
+
+/** The listeners of other pools get a client or errors, and would never be called here. */
+function checkEvent(event: string): void {
+  if ((EVENTS as readonly string[]).includes(event)) return;
+  throw new UsageError(
+    "INVALID_OPTION",
+    `A pool has no event "${String(event)}", only ${EVENTS.join(", ")}. For settings of each connection use option ` +
+      "afterConnect, for lost connections and notices option observer, for notifications pool.listen(). Errors reject " +
+      "the calls, so they need no listener.",
+  );
 }
 
 /** Options that say which password is used. */

@@ -72,9 +72,9 @@ export interface LeaseLeak {
   readonly stack: string;
 }
 
-/** A hook of a pool threw, and no call rejects with its error. */
+/** A hook or a listener of a pool threw, and no call rejects with its error. */
 export interface HookError extends ServerAddress {
-  /** The name of the option: `beforeConnect` or `afterConnect`. */
+  /** The name of the option, `beforeConnect` or `afterConnect`, or the listener's event: `on("release")`. */
   readonly hook: string;
   /** The error that it threw. */
   readonly error: unknown;

@@ -12,7 +12,8 @@ import { until } from "../support/until.mjs";
 const one = { rows: [{ n: 0 }] };
 
 test("events report connections and loans until removed, and a throwing listener breaks nothing", async () => {
-  const { pool } = memoryPool({ max: 1 });
+  const onHookError = vi.fn();
+  const { pool } = memoryPool({ max: 1, observer: { onHookError } });
   const told: string[] = [];
   const left = () => told.push("left");
   expect(pool.off("connect", left)).toBe(pool);
@@ -21,6 +22,7 @@ test("events report connections and loans until removed, and a throwing listener
     pool.on(event, () => {
       throw new Error("a listener's");
     });
+    pool.on(event, () => Promise.reject(new Error("a listener's promise")));
     pool.on(event, left);
     expect(pool.off(event, left)).toBe(pool);
   }
@@ -31,6 +33,39 @@ test("events report connections and loans until removed, and a throwing listener
   expect(told).toEqual(["connect", "acquire", "release", "acquire", "release", "acquire", "release"]);
   await pool.close();
   expect(told.at(-1)).toBe("remove");
+  expect(onHookError).toHaveBeenCalledTimes(2 * told.length);
+  expect(onHookError.mock.calls[0]).toMatchObject([
+    { host: "memory", hook: 'on("connect")', error: { message: "a listener's" } },
+  ]);
+});
+
+test("an event that a pool does not have is refused, and so is a listener that is no function", () => {
+  const { pool } = memoryPool();
+  for (const event of ["error", "nonsense", "toString", Symbol("connect")])
+    for (const call of ["on", "off"] as const)
+      expect(() => pool[call](event as "connect", () => {})).toThrow(
+        expect.objectContaining({
+          code: "INVALID_OPTION",
+          message: expect.stringMatching(/connect, acquire, release, remove.*afterConnect.*observer.*pool\.listen\(\)/),
+        }),
+      );
+  expect(() => pool.on("connect", undefined as never)).toThrow("must be a function");
+});
+
+test("LISTEN in a call of a pool is refused before it is sent", async () => {
+  const { pool, server } = memoryPool({ max: 1, pipelining: 2 });
+  const refused = { code: "INVALID_QUERY", message: expect.stringContaining("pool.listen(channel)") };
+  const calls = [
+    () => pool.exec("listen jobs"),
+    () => pool.query(" /* a */ LISTEN jobs"),
+    () => pool.simple("listen jobs; select 1"),
+    () => pool.stream("listen jobs"),
+    () => pool.rows("listen jobs")[Symbol.asyncIterator]().next(),
+    () => pool.batch(["listen jobs"]),
+  ];
+  for (const call of calls) await expect(call()).rejects.toMatchObject(refused);
+  expect(server.accepted).toBe(0);
+  expect(pool.stats()).toMatchObject({ waiting: 0, total: 0 });
 });
 
 test("stats show the state of the pool, and what it has done", async () => {

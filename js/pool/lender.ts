@@ -10,7 +10,7 @@
 import { QueuedCall, sessionFailure } from "../api/turn-queue.ts";
 import type { Config } from "../config/options.ts";
 import type { Operation } from "../connection/operation.ts";
-import type { Call, Holder } from "../session/call.ts";
+import type { Call, Holder, Wait } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
 import { watched } from "../runtime/channels.ts";
 import { runtime } from "../runtime/runtime.ts";
@@ -38,8 +38,7 @@ export class Lender {
   readonly #lifecycle: MemberLifecycle;
   readonly #tell: (event: "acquire" | "release") => void;
   #hasWarned = false;
-  /** What all connections are doing, as the end of a sentence. */
-  readonly occupancy: () => string;
+  readonly #occupancy: () => string;
 
   constructor(
     config: Config,
@@ -47,6 +46,7 @@ export class Lender {
     slots: Slots,
     lifecycle: MemberLifecycle,
     tell: (event: "acquire" | "release") => void,
+    /** What all connections are doing, as the end of a sentence. */
     occupancy: () => string,
   ) {
     this.#config = config;
@@ -54,7 +54,7 @@ export class Lender {
     this.#slots = slots;
     this.#lifecycle = lifecycle;
     this.#tell = tell;
-    this.occupancy = occupancy;
+    this.#occupancy = occupancy;
   }
 
   // -- calls ----------------------------------------------------------------------------------------------------------
@@ -154,12 +154,17 @@ export class Lender {
     return member;
   }
 
+  /** What a call without a member waits for. */
+  waitsFor(): Wait {
+    return { text: `waiting for a connection of the pool: ${this.#occupancy()}`, cause: this.#slots.failure };
+  }
+
   /** Resolves with a member for the call. Rejects if the call fails meanwhile. */
   borrowFor(call: Pick<Call<unknown>, "holder">, request: BorrowRequest): Promise<Member> {
     const borrower = new Borrower(this.#slots, request);
     call.holder = {
       onFailure: (error) => borrower.giveUp(error),
-      waitsFor: () => (borrower.isServed ? undefined : waitingFor(this.occupancy())),
+      waitsFor: () => (borrower.isServed ? undefined : this.waitsFor()),
     };
     return this.#borrow(borrower);
   }
@@ -341,8 +346,8 @@ export class Borrowing<T> extends QueuedCall<T> implements Waiter, Holder {
     if (this.#lender.leave(this)) this.whenFree();
   }
 
-  waitsFor(): string | undefined {
-    return this.#member ? undefined : waitingFor(this.#lender.occupancy());
+  waitsFor(): Wait | undefined {
+    return this.#member ? undefined : this.#lender.waitsFor();
   }
 }
 
@@ -353,8 +358,6 @@ export function exclusiveRequest(): BorrowRequest {
 
 const UNDONE =
   "A SET in a single call of a pool is undone when the call is over: use option startup, a scope, a transaction or a lease.";
-
-const waitingFor = (occupancy: string) => `waiting for a connection of the pool: ${occupancy}`;
 
 const CALLS =
   "Each call of a pool may have another connection: use transaction(), or the calls of a lease from acquire().";

@@ -51,7 +51,7 @@ const SIZES = () => ({
   maxLifetime: option(milliseconds(), (_, { isWorkerd }) => (isWorkerd ? 720_000 : 3_600_000)),
   /**
    * How long a call or `acquire()` waits for a connection. After that it rejects with `ACQUIRE_TIMEOUT`, which tells
-   * the pool's state. 0: for ever.
+   * the pool's state, and why the last connect failed. 0: for ever.
    *
    * @unit milliseconds
    * @defaultValue 30,000

@@ -15,7 +15,7 @@ import type { Config, Options } from "../config/options.ts";
 import { checkObject, checkOptions, isFunction, namesOf } from "../config/rules.ts";
 import type { Session } from "../session/session.ts";
 import { runtime } from "../runtime/runtime.ts";
-import { AbortError, TimeoutError, UsageError, type Facts } from "../util/errors.ts";
+import { AbortError, PgzError, TimeoutError, UsageError, type Facts } from "../util/errors.ts";
 import { traced } from "../util/trace.ts";
 import { withDeadline } from "../util/deadline.ts";
 import { isListen } from "../util/statement-words.ts";
@@ -393,9 +393,18 @@ export class Pool extends TransactionCalls {
     const { max, total, idle, acquired, connecting, waiting } = this.stats();
     const held = this.#transactions + this.#loans.count >= max ? HELD : acquired >= max ? READ : "";
     return (
-      `${acquired} of ${max} in use, ${idle} idle, ${connecting} connecting, ${total} in all, ${waiting} waiting` + held
+      `${acquired} of ${max} in use, ${idle} idle, ${connecting} connecting, ${total} in all, ${waiting} waiting` +
+      failureOf(this.#slots.failure) +
+      held
     );
   }
+}
+
+/** Only the driver's own texts are certain to hold no password. A hook may have thrown anything: that is the cause. */
+function failureOf(error: unknown): string {
+  if (error === undefined) return "";
+  const why = error instanceof PgzError ? `: ${error.message.replace(/\.$/, "")}` : "";
+  return `; the last connect failed${why}`;
 }
 
 function closed(message: string, facts = {}): UsageError {

@@ -158,6 +158,11 @@ export class Slots {
     return this.#connecting;
   }
 
+  /** The error of the last connect, if none has succeeded since. */
+  get failure(): unknown {
+    return this.#failure;
+  }
+
   get waiting(): number {
     return this.#waiters.size;
   }

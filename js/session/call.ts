@@ -44,8 +44,16 @@ export interface Holder {
   refusal?(operation: Operation | undefined): PgzError | undefined;
   onSuccess?(operation: Operation | undefined): void;
   onFailure?(error: unknown): void;
-  /** What the call waits for, if it has no connection yet: the end of a sentence about its deadline. */
-  waitsFor?(): string | undefined;
+  /** What the call waits for, if it has no connection yet. */
+  waitsFor?(): Wait | undefined;
+}
+
+/** What a call without a connection waits for. */
+export interface Wait {
+  /** The end of a sentence about the call's deadline. */
+  readonly text: string;
+  /** Why it has to wait, if that is an error. */
+  readonly cause: unknown;
 }
 
 /** Receives, once, how the work of a call on its session ended. */
@@ -308,7 +316,8 @@ const FACTS: Readonly<Record<Beyond, object>> = {
 };
 
 /** Returns the error of a deadline that has passed. `waiting`: what the call waited for. */
-export function tookTooLong(timeout: number, facts?: Facts, waiting?: string): TimeoutError {
-  const where = waiting === undefined ? "" : `, ${waiting}`;
-  return new TimeoutError("QUERY_TIMEOUT", `The call took longer than ${timeout} ms (timeout)${where}.`, facts);
+export function tookTooLong(timeout: number, facts?: Facts, waiting?: Wait): TimeoutError {
+  const where = waiting ? `, ${waiting.text}` : "";
+  const message = `The call took longer than ${timeout} ms (timeout)${where}.`;
+  return new TimeoutError("QUERY_TIMEOUT", message, { ...facts, cause: waiting?.cause });
 }

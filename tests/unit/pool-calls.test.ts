@@ -385,12 +385,39 @@ test("a call whose connections are all refused rejects after max + 10 of them", 
   expect(pool.stats().connects).toBe(13);
 });
 
-test("the timeout of a waiter has the reason why no connect succeeded", async () => {
+test("a call that gives up during an outage says why no connection could be made", async () => {
+  const { pool, server } = memoryPool({ max: 1 });
+  server.logins.push(...Array.from({ length: 99 }, () => false));
+  const abort = new AbortController();
+  const waiting = pool.query("select n", { signal: abort.signal });
+  await until(() => pool.stats().failedConnects > 0);
+  const reason = /, 2 waiting; the last connect failed: [^;]+\.$/;
+  const error = { code: "QUERY_TIMEOUT", retryable: true, cause: { code: "53300" } };
+  for (const observer of [undefined, { onQueryEnd() {} }])
+    await expect(pool.query("select n", { timeout: 5, observer })).rejects.toMatchObject({
+      ...error,
+      message: expect.stringMatching(reason),
+    });
+  await expect(pool.transaction(() => 1, { timeout: 5 })).rejects.toMatchObject({
+    ...error,
+    message: expect.stringMatching(reason),
+  });
+  abort.abort();
+  await expect(waiting).rejects.toMatchObject({ code: "ABORTED" });
+});
+
+test("the timeout of a waiter has the reason why no connect succeeded, but no text of a hook's", async () => {
   const afterConnect = () => Promise.reject(new Error("never"));
   const { pool } = memoryPool({ max: 1, acquireTimeout: 50, afterConnect });
   expect(await Promise.allSettled([pool.acquire(), pool.acquire()])).toMatchObject([
     { reason: { message: "never" } },
-    { reason: { code: "ACQUIRE_TIMEOUT", cause: { message: "never" } } },
+    {
+      reason: {
+        code: "ACQUIRE_TIMEOUT",
+        cause: { message: "never" },
+        message: expect.stringMatching(/1 waiting; the last connect failed\.$/),
+      },
+    },
   ]);
   expect(pool.stats().failedConnects).toBe(1);
 });

@@ -3,7 +3,6 @@
 //
 // Knows which form the bytes have and where they go. Must not know whose turn it is (turn-queue.ts), how the
 // connection is made, nor when a transaction begins and ends.
-import { checkObject } from "../config/rules.ts";
 import type { Operation, RowSink } from "../connection/operation.ts";
 import { outputForm, type Form } from "../rows/form.ts";
 import { AS_IT_IS, outputOf } from "../rows/output.ts";
@@ -16,7 +15,7 @@ import { RowWriter, type CopyRow } from "../statement/copy-rows.ts";
 import { copyText } from "../statement/copy-statement.ts";
 import { inTransaction } from "../statement/own-transaction.ts";
 import { Execution } from "../statement/execute.ts";
-import { plainText, sql, type QueryInput, type RowInput } from "../statement/sql.ts";
+import { plainText, sql, type Query, type QueryInput, type RowInput } from "../statement/sql.ts";
 import { joined, type OwnBytes } from "../util/bytes.ts";
 import { UsageError, type PgzError } from "../util/errors.ts";
 import type { CallSubject } from "../util/observer.ts";
@@ -78,8 +77,8 @@ export abstract class Calls extends Queries {
    */
   async stream(input: QueryInput, options: StreamOptions = {}): Promise<ReadableStream<Uint8Array>> {
     try {
-      checkObject(options);
-      const stream = await this.#open(input, outputForm(this.config, options), options);
+      const query = this.asQuery(input, options);
+      const stream = await this.#open(query, outputForm(this.config, options), options);
       return options.gzip ? compressed(stream) : stream;
     } catch (error) {
       throw this.#refused(options, error);
@@ -94,14 +93,14 @@ export abstract class Calls extends Queries {
    */
   async respond(input: QueryInput, options: RespondOptions = {}): Promise<Response> {
     try {
-      checkObject(options);
+      const query = this.asQuery(input, options);
       const form = outputForm(this.config, options);
       const init = responseInit(options, form.contentType);
       // The runtime's own channel is the fastest body (workerd), and in an old workerd only this channel tells the
       // Worker that its client has left. `stream` does not use it: a reader in JavaScript would get other pieces, and
       // untyped errors.
       const { responseBody } = runtime();
-      const rows = await this.#open(input, form, options, options.gzip ? undefined : responseBody);
+      const rows = await this.#open(query, form, options, options.gzip ? undefined : responseBody);
       return new Response(options.gzip ? compressed(rows, responseBody?.()) : rows, init);
     } catch (error) {
       throw this.#refused(options, error);
@@ -233,12 +232,11 @@ export abstract class Calls extends Queries {
   }
 
   #open(
-    input: QueryInput,
+    query: Query,
     form: Form,
     options: StreamOptions,
     makeChannel?: () => ByteChannel,
   ): Promise<ReadableStream<Uint8Array>> {
-    const query = this.asQuery(input, options);
     checkGzip(options);
     const delivery = options.gzip ? "blocks" : "prompt";
     return this.#streaming(query, options, (call, session, ending) => {

@@ -20,6 +20,7 @@ import { Cursor } from "../statement/cursor.ts";
 import { Execution, type Statement } from "../statement/execute.ts";
 import { checkInScope, notInScope } from "../statement/scoped-statement.ts";
 import {
+  checkNoTag,
   sql,
   toCall,
   toQuery,
@@ -184,17 +185,20 @@ export abstract class Queries extends CallRunner {
   }
 
   /**
-   * Runs a statement for its effect. Rows that it returns are counted and dropped.
+   * Runs a statement for its effect. Rows that it returns are counted and dropped. It can also be used as a template
+   * tag.
    *
    * @example
    * const { rowCount } = await client.exec(sql`delete from sessions where seen < ${limit}`);
    */
-  // One signature, so that it can be called in a union with other methods. The compiler reports the last form of
-  // `rest`.
+  // One signature, so that it can be called in a union with other methods. The compiler reports the last form.
   exec(
-    input: QueryInput,
-    ...rest: [values: readonly unknown[], options?: ExecOptions | undefined] | [options?: ExecOptions | undefined]
+    ...call:
+      | [query: TemplateStringsArray, ...values: SqlValue[]]
+      | [text: string, values: readonly unknown[], options?: ExecOptions | undefined]
+      | [query: QueryInput, options?: ExecOptions | undefined]
   ): Promise<ExecResult> {
+    const [input, ...rest] = call;
     try {
       const [query, options] = this.#asCall<ExecOptions>(input, rest);
       const counted: Form = { ...valueForm(this.config, { ...options, onLimit: "error" }), code: ROWS_NONE };
@@ -355,6 +359,7 @@ export abstract class Queries extends CallRunner {
     options: BatchOptions,
   ): Promise<(BatchResult<Row> | PromiseSettledResult<BatchResult<Row>>)[]>;
   async batch(queries: readonly QueryInput[], options: BatchOptions = {}): Promise<unknown[]> {
+    checkNoTag(queries);
     if (!Array.isArray(queries)) throw new UsageError("INVALID_QUERY", "batch needs an array of queries.");
     checkObject(options);
     const { atomic = true, results = "rows" } = options;
@@ -451,8 +456,8 @@ export abstract class Queries extends CallRunner {
 
   /** The query that the user gave. Throws if it may not run here. @internal */
   protected asQuery(input: QueryInput, options: CallOptions & CacheOptions = {}): Query {
-    checkObject(options);
     const query = toQuery(input);
+    checkObject(options);
     if (this.isScoped) checkInScope(query.text);
     return this.#toSend(query, options);
   }

@@ -259,6 +259,7 @@ export function ownValue(row: object, name: string): unknown {
 export function toQuery(input: QueryInput): Query {
   if (input instanceof Fragment || input instanceof Whole) return input;
   if (typeof input === "string") return { text: checkedText(input), values: [] };
+  checkNoTag(input);
   const query = input as Partial<Query> | null | undefined;
   const given = query?.values ?? [];
   if (typeof query?.text !== "string" || !Array.isArray(given))
@@ -266,6 +267,15 @@ export function toQuery(input: QueryInput): Query {
   if (PARTS in query) return query as Query;
   checkMembers(query);
   return { text: checkedText(query.text), values: given.map(numbered) };
+}
+
+/** Throws for the strings of a template: the call was written as a tag, and is none. */
+export function checkNoTag(input: unknown): void {
+  if (!isTemplate(input)) return;
+  throw new UsageError(
+    "INVALID_QUERY",
+    "Of all calls only query, first, rows and exec are tags: write the others as stream(sql`…`).",
+  );
 }
 
 /**

@@ -47,6 +47,12 @@ const MODULE = `${COMMONJS}
     const points = sql.values([new Point()], "x");
     const ids = sql\`\${sql.values(users, "id")}, \${sql.set(users[0]!, "id")}\`;
     await db.exec(sql\`insert into u \${ids}, \${points}, \${sql.values([[1, "a"]])} \${sql.set({ name: "a" })}\`);
+    await db.exec\`delete from u where id = \${1}\`;
+    for (const call of ["exec", "query", "json"] as const) await db[call]("select 1");
+    // @ts-expect-error: no options of exec
+    await db.exec(sql\`select 1\`, { rowMode: "array" });
+    // @ts-expect-error: a value may be undefined
+    await db.exec\`delete from u where id = \${users.at(0)?.name}\`;
     await db.copyFromRows("u", ["id"], users);
     // @ts-expect-error: a text is no row
     sql.values(["a"]);

@@ -140,6 +140,18 @@ test("arguments that would be ignored are refused, and the error says what to wr
   );
 });
 
+test("a call that is no tag says so when it is written as one, whatever its other arguments are", async () => {
+  const client = createClient({ ...place, connect });
+  const pool = createPool({ ...place, connect });
+  const strings = Object.assign(["copy t to ", "", ""], { raw: ["copy t to ", "", ""] });
+  const noTag = message("INVALID_QUERY", /only query, first, rows and exec are tags: .*stream\(sql`…`\)/);
+  const others = "json stream respond simple cursor batch prepare describe copyFrom copyFromRows copyTo copyToRows";
+  for (const owner of [client, pool] as unknown as Loose[])
+    for (const name of others.split(" "))
+      for (const values of [[], [1, 2]])
+        expect(await thrown(() => owner[name]!(strings, ...values)), name).toEqual(noTag);
+});
+
 test("`new Client` and `new Pool` give an error that names the function to call", () => {
   for (const given of ["postgres://u:p@h/d", place, undefined]) {
     expect(() => new Client(given as never)).toThrow(/createClient\(url, options\)/);

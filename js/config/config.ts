@@ -10,10 +10,10 @@ import { valuesOf, type Surroundings } from "./entries.ts";
 import { invalidUrl, readConnectionString } from "./connection-string.ts";
 import { addresses, isLocal } from "./hosts.ts";
 import type { CallOptionName, Config, ConnectInput, Options, Server } from "./options.ts";
-import { checkEmpty, readEnvironment, readParameters, type Environment, type Reading } from "./parameters.ts";
-import { invalid, unknown } from "./rules.ts";
+import { checkEmpty, OF_POOLS, readEnvironment, readParameters, type Environment, type Reading } from "./parameters.ts";
+import { invalid, knownNames, unknownOrSetting } from "./rules.ts";
 import { passwordOf, type PasswordFile } from "./password.ts";
-import { isStartup, optionNames, OPTIONS } from "./table.ts";
+import { isObject, optionNames, OPTIONS } from "./table.ts";
 
 /** Facts about the runtime that `resolveConfig` needs. */
 interface Defaults extends Surroundings {
@@ -42,7 +42,7 @@ export function resolveConfig(input: ConnectInput, runtime: Defaults = {}, overr
     hosts,
     notices,
     pool: Object.fromEntries(pool ?? []),
-    startup: Object.entries(shown.startup!),
+    startup: Object.entries(shown.startup!).map(([name, value]) => [name, String(value)] as const),
     password: passwordOf(password, runtime.passfile?.(all)),
     key: () => key,
   }) as unknown as Config;
@@ -131,8 +131,9 @@ function readObject(input: object, given: Map<string, unknown>): void {
     if (name === "connectionString" || value === undefined) continue;
     if (!(optionNames as readonly string[]).includes(name)) throw unknownOption(name);
     // Settings are merged, because a string's `schema` is one too.
-    const both = name === "startup" && isStartup(value) && isStartup(given.get(name));
-    given.set(name, both ? { ...(given.get(name) as object), ...(value as object) } : value);
+    const before = given.get(name);
+    const isMerged = name === "startup" && isObject(value) && isObject(before);
+    given.set(name, isMerged ? { ...before, ...value } : value);
   }
 }
 
@@ -141,26 +142,28 @@ const INSTEAD: readonly (readonly [name: RegExp, instead: string])[] = [
   [/^ssl$/, 'write "sslmode", such as "verify-full", and "ca" or "cert" where you have them'],
   [/^statement_?timeout$/i, 'write startup: { statement_timeout: … }, or "timeout" for calls'],
   [/^lock_?timeout$/i, "write startup: { lock_timeout: … }"],
+  [/^(schema|searchPath|currentSchema)$/, "write startup: { search_path: … }"],
   [/^allowExitOnIdle$/, "leave it out, an idle pool keeps no program running"],
   [/^(url|uri)$/i, 'pass the URL itself, or as "connectionString"'],
-  [/^dbname$/, 'write "database"'],
+  [/^(db|dbname)$/i, 'write "database"'],
+  [/^server$/i, 'write "host"'],
+  [/^(logger|log|logging)$/i, "write observer: { onQueryEnd }, or debug: true"],
+  [/^keepAliveInitialDelay/, 'write "keepAlive", in milliseconds'],
   [/^query_timeout$/, 'write "timeout"'],
   [/^connection$/, 'settings of the session belong in "startup"'],
   [/^onnotice$/, "write observer: { onNotice }"],
   [/^(max_?connections|pool_?size|connection_?limit)$/i, 'a pool takes "max"'],
   [/^transform$/, 'write columnNames: "camelCase"'],
 ];
-const OF_POOLS = /^(max|min|idle_?timeout(millis)?|max_?lifetime)$/i;
-
 /** `known`: the names of a pool's options too, where a pool is made. */
 export function unknownOption(name: string, known: readonly string[] = optionNames): UsageError {
   const isMisplaced = known === optionNames && OF_POOLS.test(name);
   const instead = isMisplaced
     ? "a client has one connection; createPool takes it"
     : INSTEAD.find(([pattern]) => pattern.test(name))?.[1];
-  return instead === undefined
-    ? unknown(`option "${name}"`, name, known)
-    : new UsageError("UNKNOWN_OPTION", `Unknown option "${name}": ${instead}.`);
+  if (instead !== undefined) return new UsageError("UNKNOWN_OPTION", `Unknown option "${name}": ${instead}.`);
+  const page = known === optionNames ? "docs/options.md" : "docs/pool.md and docs/options.md";
+  return unknownOrSetting(`option "${name}"`, name, known, knownNames(known, page));
 }
 
 /** Resolves for each server the options that follow from its host. */

@@ -17,6 +17,8 @@ export interface ConnectionString {
    * character.
    */
   readonly mayName: boolean;
+  /** Or else it is keywords and values. */
+  readonly isUrl: boolean;
 }
 
 /** @throws UsageError `INVALID_URL` */
@@ -24,8 +26,9 @@ export function readConnectionString(text: string): ConnectionString {
   const [, mistake] = MISTAKES.find(([begins]) => begins.test(text)) ?? [];
   if (mistake !== undefined) throw new UsageError("INVALID_URL", `The URL ${mistake}.`);
   const mayName = !/password\s*=/.test(text);
-  if (/^\s*postgres(ql)?:\/\//i.test(text)) return { pairs: readUrl(text.trim()), mayName };
-  if (text.includes("=") && !/^\s*[\w+.-]+:\/\//.test(text)) return { pairs: readKeywords(text), mayName };
+  if (/^\s*postgres(ql)?:\/\//i.test(text)) return { pairs: readUrl(text.trim()), mayName, isUrl: true };
+  if (text.includes("=") && !/^\s*[\w+.-]+:\/\//.test(text))
+    return { pairs: readKeywords(text), mayName, isUrl: false };
   throw invalidUrl(FORM);
 }
 

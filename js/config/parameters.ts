@@ -9,7 +9,8 @@ import { UsageError } from "../util/errors.ts";
 import type { ConnectionString } from "./connection-string.ts";
 import type { Options } from "./options.ts";
 import { isWholeName } from "../util/text.ts";
-import { codeOf, invalid, unknown } from "./rules.ts";
+import { nearestOf } from "./nearest.ts";
+import { codeOf, invalid, knownNames, unknown, unknownOrSetting } from "./rules.ts";
 import { optionNames } from "./table.ts";
 
 /** The state while parameters are read. */
@@ -244,21 +245,34 @@ export function fates(): [parameter: string, fate: Fate][] {
 }
 
 /** @throws UsageError `UNKNOWN_OPTION`, `INVALID_OPTION`, `INVALID_SSLMODE` */
-export function readParameters({ pairs, mayName }: ConnectionString, reading: Reading): void {
+export function readParameters({ pairs, ...form }: ConnectionString, reading: Reading): void {
   const values = new Map(pairs);
-  for (const name of values.keys()) {
-    if (parameters.has(name)) continue;
-    if ((optionNames as readonly string[]).includes(name))
-      throw new UsageError(
-        "UNKNOWN_OPTION",
-        `"${name}" is an option, and no parameter of a connection string: pass it beside the string.`,
-      );
-    const shown = mayName && /^[a-z_]{1,40}$/i.test(name) ? ` "${name}"` : "";
-    throw unknown(`URL parameter${shown}`, name, [...parameters.keys()]);
-  }
+  for (const name of values.keys()) if (!parameters.has(name)) throw unknownParameter(name, form);
   for (const [name, value] of values)
     if (value === "" && NEVER_EMPTY.has(name)) throw empty(name, `Parameter "${name}"`);
   read(values, reading, (name) => `Parameter "${name}"`);
+}
+
+/** Options of a pool, which a client and a connection string do not have. */
+export const OF_POOLS = /^(max|min|idle_?timeout(millis)?|max_?lifetime)$/i;
+
+function unknownParameter(name: string, { mayName, isUrl }: Omit<ConnectionString, "pairs">): UsageError {
+  const isOption = (optionNames as readonly string[]).includes(name) && name !== "database";
+  if (isOption || OF_POOLS.test(name)) {
+    const option = isOption ? "an option" : "an option of a pool";
+    return new UsageError(
+      "UNKNOWN_OPTION",
+      `"${name}" is ${option}, and no parameter of a connection string: pass it beside the string.`,
+    );
+  }
+  const isShown = mayName && /^[a-z_]{1,40}$/i.test(name);
+  const what = `${isUrl ? "URL parameter" : "parameter"}${isShown ? ` "${name}"` : ""}`;
+  // libpq's name, which is the only one that people miss by more than a few letters.
+  const isDatabase = /^db$/i.test(name) || nearestOf(name, ["database"]);
+  if (isDatabase) return unknown(what, "dbname", ["dbname"]);
+  const known = [...parameters.keys()];
+  const otherwise = knownNames(known, "docs/connecting.md#parameters");
+  return isShown ? unknownOrSetting(what, name, known, otherwise) : unknown(what, name, known, otherwise);
 }
 
 function read(values: ReadonlyMap<string, string>, reading: Reading, what: (name: string) => string): void {

@@ -4,6 +4,7 @@
 
 import { UsageError, type Code } from "../util/errors.ts";
 import { isText } from "../util/text.ts";
+import { isMisspelt, nearestOf } from "./nearest.ts";
 
 /** Returns the value, or throws an error that says what the option of this name must be. */
 export type Rule<Value> = (value: unknown, name: string) => Value;
@@ -65,7 +66,7 @@ const VALUES = "Values belong in the query: sql`… ${value} …`, or { text, va
 
 /** An object of values, as other drivers take it for named placeholders, has names that are like no option's. */
 export const unknownCallOption = (name: string, known: readonly string[]): UsageError =>
-  unknown(`option "${name}"`, name, known, `${VALUES} Known names: ${known.join(", ")}.`);
+  unknown(`option "${name}"`, name, known, `${VALUES} ${knownNames(known)}`);
 
 /** Refuses unknown names: a misspelt limit must not mean no limit. */
 export function checkOptions(
@@ -78,31 +79,48 @@ export function checkOptions(
     if (!known.includes(name) && (options as Record<string, unknown>)[name] !== undefined) throw refusal(name, known);
 }
 
-const partsOf = (name: string) =>
-  name
-    .replace(/([a-z])([A-Z])/g, "$1 $2")
-    .toLowerCase()
-    .match(/[a-z]+/g) ?? [];
-
-/**
- * The nearest name has all its words in the unknown one, as connectTimeout in connectionTimeoutMillis, or else the
- * longest beginning in common, ignoring case and punctuation. Two letters in common are too few.
- */
+/** The error for an unknown name, with the name that may be meant. `otherwise`: said if there is no such name. */
 export function unknown(
   what: string,
   name: string,
   known: readonly string[],
-  otherwise = `Known names: ${known.join(", ")}.`,
+  otherwise = knownNames(known),
 ): UsageError {
-  const letters = (text: string) => text.toLowerCase().replace(/[^a-z]/g, "");
-  const given = partsOf(name.slice(0, 40));
-  const isWithin = (words: string[]) => words.every((word) => given.some((each) => each.startsWith(word)));
-  let nearest = known.find((other) => partsOf(other).length > 1 && isWithin(partsOf(other)));
-  let beginning = nearest ? "" : letters(name.slice(0, 40));
-  while (beginning.length > 2 && !(nearest = known.find((other) => letters(other).startsWith(beginning))))
-    beginning = beginning.slice(0, -1);
+  const nearest = nearestOf(name, known);
   return new UsageError(
     "UNKNOWN_OPTION",
     `Unknown ${what}. ${nearest ? `The nearest known name is "${nearest}".` : otherwise}`,
   );
+}
+
+/**
+ * Names of the server's settings. Most have an underscore, which no option of ours has, or the dot of an extension's.
+ * The others are those that clients set.
+ */
+const SETTING = /^([a-z]\w*[_.][\w.]+|TimeZone|DateStyle|IntervalStyle|role|geqo|jit|xmlbinary|xmloption)$/i;
+
+/** The same where a setting of the server may be meant. */
+export function unknownOrSetting(
+  what: string,
+  name: string,
+  known: readonly string[],
+  otherwise = knownNames(known),
+): UsageError {
+  const nearest = nearestOf(name, known);
+  if (!SETTING.test(name) || (nearest && isMisspelt(name, nearest))) return unknown(what, name, known, otherwise);
+  const guess = nearest ? `The nearest known name is "${nearest}". ` : "";
+  const member = name.includes(".") ? `"${name}"` : name;
+  return new UsageError(
+    "UNKNOWN_OPTION",
+    `Unknown ${what}. ${guess}If it is a setting of the server, pass option startup: { ${member}: … }.`,
+  );
+}
+
+/** Letters of a list that a reader still looks through. */
+const LONGEST_LIST = 160;
+
+/** The known names, or the page that has them if they are many. */
+export function knownNames(known: readonly string[], page = "docs/options.md"): string {
+  const list = known.join(", ");
+  return list.length > LONGEST_LIST ? `The known names are in ${page}.` : `Known names: ${list}.`;
 }

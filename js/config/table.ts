@@ -29,6 +29,7 @@ import {
   anyText,
   attempts,
   flag,
+  invalid,
   isFunction,
   oneOf,
   rule,
@@ -90,13 +91,29 @@ const password: Rule<Password> = (value, name) =>
 
 const RESERVED = /^(user|database|options|application_name|client_encoding|replication|_pq_\..*)?$/i;
 
-export function isStartup(value: unknown): value is Readonly<Record<string, string>> {
-  return (
-    typeof value === "object" &&
-    value !== null &&
-    Object.entries(value).every(([name, text]) => isText(name) && !RESERVED.test(name) && isText(text))
-  );
+type Settings = Readonly<Record<string, string | number | boolean>>;
+
+export function isObject(value: unknown): value is object {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
+
+function reasonAgainst(name: string): string {
+  if (/^client_encoding$/i.test(name)) return "is always UTF8";
+  if (/^(user|database|options|application_name)$/i.test(name)) return "has an option of its own";
+  return "is no name of a setting";
+}
+
+const startup: Rule<Settings> = (value, name) => {
+  if (!isObject(value)) return invalid(name, "an object of settings");
+  for (const [setting, text] of Object.entries(value)) {
+    const shown = /^[\w.]{1,63}$/.test(setting) ? `"${setting}"` : "one of its members";
+    if (!isText(setting) || RESERVED.test(setting))
+      return invalid(name, `without ${shown}, which ${reasonAgainst(setting)}`);
+    if (!isText(text) && !Number.isFinite(text) && typeof text !== "boolean")
+      return invalid(name, `an object with ${shown} as text without NUL, a finite number or a boolean`);
+  }
+  return value as Settings;
+};
 
 const observing = rule<Observer>("an object whose on… methods are functions", isObserver);
 /** Refuses an unknown `on…` method, which would never be called. */
@@ -205,16 +222,14 @@ export const OPTIONS = {
    */
   applicationName: option(anyText, "pgz-edge"),
   /**
-   * Settings for the session, such as `{ search_path: "app", TimeZone: "UTC" }`. `client_encoding` is always UTF8.
+   * Settings for the session, such as `{ search_path: "app", statement_timeout: 5_000 }`. `client_encoding` is always
+   * UTF8.
    *
-   * @unit object of texts
+   * @unit object of texts, numbers and booleans
    * @defaultValue none: the session is not changed unless you ask
    * @runtimes PgBouncer refuses names that it does not track, unless `ignore_startup_parameters` lists them
    */
-  startup: option(
-    rule("an object of texts without NUL, none of them an option of its own or client_encoding", isStartup),
-    {},
-  ),
+  startup: option(startup, {}),
   /**
    * Command-line options for the server process, libpq's `options`, such as `-c geqo=off`.
    *

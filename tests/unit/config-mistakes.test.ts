@@ -56,6 +56,11 @@ test.each<[option: object, advice: string]>([
   [{ onnotice() {} }, "write observer: { onNotice }"],
   [{ maxConnections: 5 }, 'a pool takes "max"'],
   [{ transform: {} }, 'write columnNames: "camelCase"'],
+  [{ schema: "app" }, "write startup: { search_path: … }"],
+  [{ db: "app" }, 'write "database"'],
+  [{ server: "h" }, 'write "host"'],
+  [{ logger: console }, "write observer: { onQueryEnd }"],
+  [{ keepAliveInitialDelayMillis: 5 }, 'write "keepAlive"'],
   [{ max: 5 }, "a client has one connection; createPool takes it"],
   [{ idleTimeoutMillis: 5 }, "a client has one connection; createPool takes it"],
   [{ max_lifetime: 5 }, "a client has one connection; createPool takes it"],
@@ -83,4 +88,70 @@ test("a pool gives the same advice about another driver's options as a client", 
     ["url", "pass the URL itself"],
   ] as const)
     expect(() => createPool({ host: "h", user: "u", [name]: 5 } as object)).toThrow(`"${name}": ${advice}`);
+});
+
+const SETTINGS =
+  "timezone timeZone DateStyle search_path idle_in_transaction_session_timeout transaction_timeout work_mem";
+
+test.each(SETTINGS.split(" "))("a setting of the server belongs in startup: %s", (name) => {
+  const advice = `If it is a setting of the server, pass option startup: { ${name}: … }.`;
+  expect(refused({ host: "h", user: "u", [name]: 5 }).message).toContain(advice);
+  expect(() => createPool({ host: "h", user: "u", [name]: 5 } as object)).toThrow(advice);
+  if (name === "work_mem") expect(refused(`postgres://u@h/d?${name}=5`).message).toContain(advice);
+});
+
+test("a setting of an extension is a member in quotes", () => {
+  expect(refused({ host: "h", user: "u", "app.tenant": "7" }).message).toContain('startup: { "app.tenant": … }');
+});
+
+test.each([
+  ["idleTimout", "idleTimeout"],
+  ["passwrod", "password"],
+  ["usr", "user"],
+  ["hostname", "host"],
+  ["userName", "user"],
+  ["appName", "applicationName"],
+  ["application_name", "applicationName"],
+  ["connection_timeout", "connectTimeout"],
+])("%s is near to %s", (name, nearest) => {
+  expect(() => createPool({ host: "h", user: "u", [name]: 5 } as object)).toThrow(
+    `Unknown option "${name}". The nearest known name is "${nearest}".`,
+  );
+});
+
+test.each(["timezone", "maxUses", "sessions", "search_path", "__proto__ ", "x".repeat(10_000)])(
+  "letters that two names begin with are no reason to suggest one: %s",
+  (name) => expect(refused({ host: "h", user: "u", [name]: 5 }).message).not.toContain("nearest"),
+);
+
+test("where the known names are many, the page that has them is named", () => {
+  const client = refused({ host: "h", user: "u", nonsense: 5 });
+  expect(client.message).toBe('Unknown option "nonsense". The known names are in docs/options.md.');
+  expect(() => createPool({ host: "h", user: "u", nonsense: 5 } as object)).toThrow("docs/pool.md and docs/options.md");
+});
+
+test.each([
+  ["postgres://u@h/d?databse=app", 'Unknown URL parameter "databse". The nearest known name is "dbname".'],
+  ["postgres://u@h?database=app", 'Unknown URL parameter "database". The nearest known name is "dbname".'],
+  ["host=h user=u databse=app", 'Unknown parameter "databse". The nearest known name is "dbname".'],
+  ["host=h user=u db=app", 'Unknown parameter "db". The nearest known name is "dbname".'],
+  ["host=h user=u password=secret databse=app", 'Unknown parameter. The nearest known name is "dbname".'],
+  ["host=h user=u nonsense=x", 'Unknown parameter "nonsense". The known names are in docs/connecting.md#parameters.'],
+  ["postgres://u@h/d?min=2", '"min" is an option of a pool, and no parameter of a connection string: pass it beside'],
+])("%s", (text, message) => expect(refused(text).message).toContain(message));
+
+test("startup takes numbers and booleans, and a wrong member is named", () => {
+  const startup = { statement_timeout: 5_000, jit: false, search_path: "app" };
+  expect(of({ host: "h", user: "u", startup }).startup).toEqual([
+    ["statement_timeout", "5000"],
+    ["jit", "false"],
+    ["search_path", "app"],
+  ]);
+  for (const [member, message] of [
+    [{ a: null }, 'must be an object with "a" as text without NUL, a finite number or a boolean.'],
+    [{ User: "u" }, 'must be without "User", which has an option of its own.'],
+    [{ client_encoding: "LATIN1" }, 'must be without "client_encoding", which is always UTF8.'],
+    [{ "a\0b": "x" }, "must be without one of its members, which is no name of a setting."],
+  ] as const)
+    expect(refused({ host: "h", user: "u", startup: { jit: "off", ...member } }).message).toContain(message);
 });

@@ -101,7 +101,10 @@ test.each<[keyof Options, unknown[]]>([
     [
       5,
       "a",
-      { a: 1 },
+      [],
+      { a: null },
+      { a: NaN },
+      { a: {} },
       { a: "x\0y" },
       { "a\0b": "x" },
       { "": "x" },

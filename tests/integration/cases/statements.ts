@@ -44,7 +44,8 @@ export const statements: Cases = {
       [(options) => client.exec("select 1", options), { prepare: "named" }, "Values belong in the query: "],
       [(options) => client.stream("select 1", options), { statusCode: 200 }, nearest("status")],
       [(options) => client.transaction(() => 1, options), { isolationLevel: "serializable" }, nearest("isolation")],
-      [(options) => client.listen("c", options), { reconnect: 1 }, "Known names: signal, onReconnect, sessionPooling."],
+      [(options) => client.listen("c", options), { reconnect: 1 }, nearest("onReconnect")],
+      [(options) => client.listen("c", options), { again: 1 }, "Known names: signal, onReconnect, sessionPooling."],
       [rows, { timeOut: 1 }, nearest("timeout")],
     ];
     for (const [call, options, advice] of wrong) {

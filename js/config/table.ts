@@ -65,10 +65,15 @@ export type Password = string | ((attempt: LoginAttempt) => string | PasswordAns
 
 const isPort = (port: unknown) => Number.isInteger(port) && (port as number) >= 1 && (port as number) <= 65_535;
 
-const host = rule<string>(
+const hosts = rule<string>(
   "names or addresses, or absolute paths of folders with Unix sockets; several with commas between",
   (value) => isText(value) && wordsOf(value).every((name) => /^(\/[^\0]*|[^\0-\x20,/@\x7f]+)$/.test(name)),
 );
+const host: Rule<string> = (value, name) => {
+  // An IPv6 address has two colons or more.
+  const hasPort = wordsOf(hosts(value, name)).some((one) => /^[^/:]+:\d+$/.test(one));
+  return hasPort ? invalid(name, 'without a port, which belongs in option "port"') : (value as string);
+};
 const port = rule<number | string>(
   "a whole number from 1 to 65535, or several as text with commas between",
   (value) =>

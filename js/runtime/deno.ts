@@ -75,7 +75,9 @@ export const connect: Connector = async (options) => {
     conn = await deno.connect({ hostname: host, port, signal });
   } catch (cause) {
     const reason = reasonOf(cause);
-    throw connectFailed(/lookup|resolve/i.test(reason) ? "dns" : "tcp", reason, cause, options);
+    // Deno itself refuses what can be no name, before it asks the system.
+    const isName = cause instanceof URIError || /lookup|resolve/i.test(reason);
+    throw connectFailed(isName ? "dns" : "tcp", reason, cause, options);
   }
   conn.setNoDelay?.(true);
   conn.setKeepAlive?.(options.keepAlive > 0);

@@ -48,6 +48,16 @@ test.each(["postgres://h/d", { host: "h" }])("without a user: %j", (input) => {
   expect(refused(input)).toMatchObject({ code: "INVALID_OPTION", message });
 });
 
+test.each(["localhost:6711", "10.0.0.1:5432", "a,b:1"])("a host with a port: %s", (host) => {
+  const message = 'Option "host" must be without a port, which belongs in option "port".';
+  expect(refused({ host, user: "u" })).toMatchObject({ code: "INVALID_OPTION", message });
+  expect(refused(`host=${host} user=u`)).toMatchObject({ code: "INVALID_OPTION", message });
+});
+
+test.each(["::1", "fe80::1%1", "1::2:3", "/run/a:1"])("a host with colons that has no port: %s", (host) => {
+  expect(of({ host, user: "u" }).host).toBe(host);
+});
+
 test.each<[option: object, advice: string]>([
   [{ ssl: { rejectUnauthorized: false } }, 'write "sslmode", such as "verify-full", and "ca" or "cert" where you'],
   [{ statement_timeout: 5 }, 'write startup: { statement_timeout: … }, or "timeout" for calls'],

@@ -120,6 +120,18 @@ export const connecting: Cases = {
       name.message,
     );
   },
+  "a host that can be no name is an error of the name, which trying again does not help": {
+    // workerd does not say what has failed.
+    differs: ["sockets"],
+    async run(t) {
+      const error =
+        t.runtime === "workerd"
+          ? { code: "CONNECT_FAILED" }
+          : { code: "CONNECT_FAILED", stage: "dns", retryable: false, hasNoEffect: true };
+      for (const host of ["my_host!", "${HOST}", "a..b"])
+        for (const sslmode of ["disable", "require"]) await refused(t, { host, sslmode, ca: undefined }, error);
+    },
+  },
   async "wrong URLs and options are UsageErrors that name the option"(t) {
     const { host, port } = t.options;
     for (const [config, code, named] of [

@@ -8,7 +8,7 @@ import { resultStream } from "../rows/result-stream.ts";
 import type { Call } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
 import { runtime, type ByteChannel } from "../runtime/runtime.ts";
-import { AbortError, UsageError } from "../util/errors.ts";
+import { AbortError, UsageError, type PgzError } from "../util/errors.ts";
 import type { RespondOptions, StreamOptions } from "./options.ts";
 
 /** How a stream takes rows, and what follows them. */
@@ -35,12 +35,19 @@ export function feed(
     (bytes) => void (stats.copiedBytes += bytes),
     channel,
   );
-  call.attached = { fail: (error) => stream.fail(error), isUnread: () => stream.full() !== undefined };
+  // A reader that has left cancels the stream meanwhile, which then has no error. One that stays gets the error.
+  const fail = (error: PgzError) => {
+    if (error.code === "ABORTED" && runtime().abortsBeforeCancel) setTimeout(() => stream.fail(error));
+    else stream.fail(error);
+  };
+  call.attached = { fail, isUnread: () => stream.full() !== undefined };
   const rows = output.rows((view) => {
     stream.write(view);
     call.hand(stream.readable);
   });
   const ended = (operation: Operation) => {
+    // An aborted stream must not end as if it were whole, although its error may still wait.
+    if (call.finished) return;
     const behind = output.rest(operation);
     if (behind) stream.write(behind);
     runtime().background(stream.end());

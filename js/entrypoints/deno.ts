@@ -11,6 +11,7 @@ installRuntime({
   module: () => decoded(wasm as string),
   connect,
   background: () => {},
+  abortsBeforeCancel: true,
   environment,
   passfile,
   capabilities,

@@ -85,6 +85,11 @@ export interface Runtime {
   readonly unref?: (timer: unknown) => void;
   /** Default: none. */
   readonly capabilities?: Capabilities;
+  /**
+   * Whether a server aborts a request's signal before it cancels the body of the response, and prints an error that the
+   * body has by then. The error of an aborted stream then waits for the cancel, for one turn of the event loop.
+   */
+  readonly abortsBeforeCancel?: boolean;
   /** Makes the body of `respond`. Default: a plain ReadableStream. */
   readonly responseBody?: () => ByteChannel;
   /** Replaces a pipe through CompressionStream, if the runtime's cannot be cancelled, or holds no writer back. */

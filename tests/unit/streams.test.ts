@@ -7,7 +7,7 @@ import { AS_IT_IS, type Output } from "../../js/rows/output.ts";
 import { Call } from "../../js/session/call.ts";
 import type { Session } from "../../js/session/session.ts";
 import { installRuntime, type ByteChannel, type Runtime } from "../../js/runtime/runtime.ts";
-import { PostgresError } from "../../js/util/errors.ts";
+import { AbortError, PostgresError } from "../../js/util/errors.ts";
 import { isPending, quiet } from "../support/memory-session.ts";
 
 type Stream = ReadableStream<Uint8Array>;
@@ -92,6 +92,31 @@ test("a reader that cancels ends the call, with its reason", async () => {
   await (await call.promise).cancel("enough");
   expect(call.finished).toBe(true);
   expect(errors).toEqual([expect.objectContaining({ name: "AbortError", code: "ABORTED", cause: "enough" })]);
+});
+
+test("where a server aborts before it cancels, a reader that leaves sees no error, and one that stays sees it", async () => {
+  installRuntime({ name: "deno", abortsBeforeCancel: true, background: () => {} } as unknown as Runtime);
+  const aborted = async () => {
+    const { call, sink, end } = fed();
+    sink.rows(bytes("one"));
+    const reader = (await call.promise).getReader();
+    await reader.read();
+    call.interrupt((facts) => new AbortError("left", facts));
+    end();
+    return reader;
+  };
+  const left = await aborted();
+  await left.cancel();
+  await expect(left.closed).resolves.toBeUndefined();
+  const stays = await aborted();
+  await expect(stays.read()).rejects.toMatchObject({ code: "ABORTED", cause: "left" });
+  // Any other error is no answer to a reader that leaves.
+  const { call, sink } = fed();
+  sink.rows(bytes("one"));
+  const reader = (await call.promise).getReader();
+  call.fail(lost());
+  expect(await isPending(reader.closed.catch(() => {}))).toBe(false);
+  await expect(reader.closed).rejects.toMatchObject({ code: "57P01" });
 });
 
 test("a writer waits for the reader, and the call reports unread rows", async () => {

@@ -416,9 +416,7 @@ function closedUnderneath(facts: Facts): UsageError {
 }
 
 function unheard(): UsageError {
-  return new UsageError("INVALID_QUERY", "LISTEN in a call of a pool delivers nothing: use pool.listen(channel).", {
-    hasNoEffect: true,
-  });
+  return new UsageError("INVALID_QUERY", "LISTEN in a call of a pool delivers nothing: use pool.listen(channel).");
 }
 
 /** The listeners of other pools get a client or errors, and would never be called here. */

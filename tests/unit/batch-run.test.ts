@@ -50,7 +50,7 @@ function newRun(settings: Settings = {}) {
     bytea: "bytes",
     parsers: parse && new Map([["int4", parse]]),
   };
-  const valueForm = { form, limits: NO_LIMITS, contentType: "", unique, policy } as unknown as ValueForm;
+  const valueForm = { code: form, limits: NO_LIMITS, contentType: "", unique, policy } as unknown as ValueForm;
   const learned: unknown[] = [];
   const learning = { columns: (event: unknown) => void learned.push(event) };
   const run = new BatchRun<unknown>(encoded, { atomic, form: valueForm, mode: "objects" as never }, learning, {

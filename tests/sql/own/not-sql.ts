@@ -18,6 +18,7 @@ export const NOT_SQL: ReadonlySet<string> = new Set([
   "COPY with data cannot be part of a batch: use copyFrom or copyTo.",
   "COPY …",
   "INSERT 0 …",
+  "LISTEN in a call of a pool delivers nothing: use pool.listen(channel).",
   "prepare deallocate discard load",
   "prepare needs a text with $1, $2 …: pass the values to query() or exec().",
   "PREPARE TRANSACTION cannot be undone, so it cannot run in a test.",

@@ -20,7 +20,7 @@ export interface ScopeOptions {
    */
   readonly settings?: Readonly<Record<string, string | number | bigint | boolean>> | undefined;
   /** The role that its calls run as. The login's role must be a member of it. It is set after the settings. */
-  readonly role?: string | undefined;
+  readonly role?: string;
 }
 
 export interface ScopeSettings {
@@ -51,10 +51,11 @@ export function scopeSettings(options: ScopeOptions): ScopeSettings {
   if (typeof options !== "object" || options === null)
     return invalid("settings", "given, or role: scope({ settings })");
   checkOptions(options, SCOPE_OPTIONS);
-  const { settings = {}, role } = options;
+  const { settings = {} } = options;
   if (typeof settings !== "object" || settings === null) return invalid("settings", "an object of names and values");
   const entries = Object.entries(settings).map(([name, value]) => [checkName(name), textOf(name, value)] as const);
-  if (role !== undefined) entries.push(["role", checkRole(role)]);
+  // A role that is undefined would leave the login's own, which may see every tenant's rows.
+  if ("role" in options) entries.push(["role", checkRole(options.role)]);
   if (!entries.length) return invalid("settings", "given, or role: a scope without both would be the client itself");
   return {
     statement: statementOf(entries),
@@ -65,8 +66,9 @@ export function scopeSettings(options: ScopeOptions): ScopeSettings {
 }
 
 /** Refuses `none`, which would mean the login's own role. */
-function checkRole(role: string): string {
-  if (!isNoRole(roleName(role, "role"))) return role;
+function checkRole(given: string | undefined): string {
+  const role = roleName(given, "role");
+  if (!isNoRole(role)) return role;
   throw new UsageError(
     "INVALID_OPTION",
     'Option "role" must be a role\'s name: "none" would be the login\'s own role.',

@@ -68,6 +68,7 @@ const refused: [what: string, options: unknown, says: RegExp][] = [
   ["the role among settings", { settings: { Role: "r" } }, /use option "role"/],
   ["a seed", { settings: { Seed: 0.5 } }, /cannot be set: the random numbers of later calls would follow from it/],
   ["an encoding", { settings: { CLIENT_ENCODING: "LATIN1" } }, /cannot be set: client_encoding is always UTF8/],
+  ["a role that is undefined", { settings: { a: "1" }, role: undefined }, /"role" must be a role's name/],
   ["a value that is undefined", { settings: { "app.tenant": undefined } }, /must give "app.tenant" as text/],
   ["a value that is null", { settings: { "app.tenant": null } }, /must give "app.tenant" as text/],
   ["a number that is none", { settings: { "app.tenant": NaN } }, /must give "app.tenant" as text/],

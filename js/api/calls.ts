@@ -160,17 +160,18 @@ export abstract class Calls extends Queries {
     const list = sql.join(columns.map((name: string) => sql.identifier(name))).text;
     const subject = { text: `copy ${into} (${list}) from stdin`, kind: "copy" as const, isRewritten: true };
     // In one transaction: the data of COPY name no types, so they are for the columns that were described.
-    const body = (call: Call<ExecResult>, session: Session): Promise<void> =>
-      inTransaction(call, session, async (isOwn) => {
+    const body = async (call: Call<ExecResult>, session: Session): Promise<void> => {
+      const ended = await inTransaction(call, session, async (isOwn) => {
         const shape = await session.statements.learn(call, `select ${list} from ${into}`);
-        if (!shape) return;
+        if (!shape) return undefined;
         const { integerDatetimes } = session.connection;
         const writer = new RowWriter(shape.columns, columns, shape.types, integerDatetimes, this.config.serialize);
         const text = `copy ${into} (${list}) from stdin (format ${writer.format})`;
         const feed = (target: CopyTarget) => writer.send(target, rows, options.onProgress);
-        const ended = await copyIn(call, session, text, feed, isOwn);
-        if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
+        return await copyIn(call, session, text, feed, isOwn);
       });
+      if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });
+    };
     return await this.run(subject, options, waiting(body));
   }
 

@@ -18,6 +18,7 @@ import { ownError } from "../util/trace.ts";
 import type { Counters } from "./ledger.ts";
 import { Transaction } from "./transaction.ts";
 import type { TransactionOptions } from "./transaction-options.ts";
+import { stuckBehindCopy } from "./turn-queue.ts";
 
 /** What is run: the user's callback, and the BEGIN that its options have made. */
 interface Parts<T> {
@@ -44,7 +45,8 @@ export class TransactionRun<T> implements Earlier {
   }
 
   get idleMark(): number | undefined {
-    return this.#attempt?.isBusy ? undefined : this.#counters.queries;
+    const attempt = this.#attempt;
+    return attempt?.isBusy ? attempt.sourceMark : this.#counters.queries;
   }
 
   /**
@@ -107,19 +109,21 @@ export class TransactionRun<T> implements Earlier {
   }
 
   /**
-   * Fails the transaction, which waits for an earlier call, once that has been idle for `LONGEST_IDLE`: perhaps this
-   * one was made inside its callback, or its source.
+   * Fails the transaction, which waits for an earlier transaction or a COPY, once that has been idle for
+   * `LONGEST_IDLE`: perhaps this one was made inside its callback, or its source.
    */
   async failIfIdle(earlier: Earlier): Promise<void> {
     const { call } = this;
     if (!(await becomesIdle(earlier, call))) return;
-    call.fail(
-      new UsageError(
-        "TRANSACTION_OPEN",
-        `An earlier transaction has run nothing for ${LONGEST_IDLE} ms, or the source of a COPY has given nothing: if ` +
-          "it waits for this one, call tx.transaction() inside its callback; else let it end, or use another client.",
-        { hasNoEffect: true },
-      ),
-    );
+    call.fail(earlier instanceof TransactionRun ? stuckBehindTransaction() : stuckBehindCopy());
   }
+}
+
+function stuckBehindTransaction(): UsageError {
+  return new UsageError(
+    "TRANSACTION_OPEN",
+    `An earlier transaction has run nothing for ${LONGEST_IDLE} ms: if it waits for this one, ` +
+      "call tx.transaction() inside its callback; else let it end, or use another client.",
+    { hasNoEffect: true },
+  );
 }

@@ -221,6 +221,11 @@ export class Transaction extends Calls {
     return super.isBusy || this.#lastNested?.isBusy === true;
   }
 
+  /** `idleMark` of the COPY in it that reads its source, if one does. @internal */
+  get sourceMark(): number | undefined {
+    return this.turns.copying?.idleMark ?? this.#lastNested?.sourceMark;
+  }
+
   /**
    * Whether something of it may be stored: COMMIT was sent and the server has not said that it rolled back, or SQL of
    * the callback has ended the transaction. @internal

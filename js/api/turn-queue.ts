@@ -22,6 +22,8 @@ import { isRead } from "../util/statement-words.ts";
 
 /** The place of one call or transaction on a connection. It ends once this one and every earlier one have finished. */
 class Turn {
+  /** The last COPY that is before this turn, or that this turn is. */
+  copying: Earlier | undefined;
   #hasPassed = false;
   /** The next call that shares the wire may be sent. */
   #isSent = false;
@@ -102,7 +104,7 @@ export function sessionFailure(error: unknown, { connection }: Session): "ended 
  *     ^                     │
  *     └──── begin again ────┘  the session had ended before it started the call
  */
-export abstract class QueuedCall<T> extends Turn implements Ending, Follower {
+export abstract class QueuedCall<T> extends Turn implements Earlier, Ending, Follower {
   readonly call: Call<T>;
   readonly use: WireUse;
   readonly body: Body<T>;
@@ -156,6 +158,15 @@ export abstract class QueuedCall<T> extends Turn implements Ending, Follower {
     return true;
   }
 
+  get isCopy(): boolean {
+    return this.call.subject?.kind === "copy";
+  }
+
+  /** Of a COPY: `undefined` while it does not read its source. */
+  get idleMark(): number | undefined {
+    return this.call.copying?.idleMark;
+  }
+
   /** Whether it may run before a call that was made earlier. */
   get isRead(): boolean {
     const { subject } = this.call;
@@ -192,7 +203,6 @@ export abstract class QueuedCall<T> extends Turn implements Ending, Follower {
       this.#session = session;
       observation?.begin(session.connection.config);
       if (this.#isShared && !this.#hasSent) call.follower = this;
-      if (this.use === "alone") this.#queue.runsAlone(this);
       if (session.sessionChanges && subject) for (const text of textsOf(subject)) session.sessionChanges.note(text);
       this.body(call, session, this); // as a method, so that a stack names it
     } catch (error) {
@@ -252,8 +262,6 @@ export class TurnQueue {
   #held: Turn | undefined;
   /** The turn of the call that was the last one to send a first run. */
   #firstRun: Turn | undefined;
-  /** The call that runs with nothing else on the wire. */
-  #alone: (Turn & { readonly call: Pick<Call<unknown>, "copying"> }) | undefined;
   /** The calls whose turn has come. Empty unless one of them is beginning. */
   readonly #next: Pick<QueuedCall<never>, "begin">[] = [];
   #isBeginning = false;
@@ -262,14 +270,9 @@ export class TurnQueue {
     this.#pipelining = pipelining;
   }
 
-  /** The COPY that runs, while it reads its source. */
+  /** The last COPY that has been queued and is not over. */
   get copying(): Earlier | undefined {
-    return this.#alone?.call.copying;
-  }
-
-  /** The call begins, with nothing else on the wire. */
-  runsAlone(queued: Turn & { readonly call: Pick<Call<unknown>, "copying"> }): void {
-    this.#alone = queued;
+    return copyingIn(this.#last);
   }
 
   /** Resolves when everything queued so far is over; `undefined`: it is over now. */
@@ -280,14 +283,15 @@ export class TurnQueue {
 
   /** Queues a turn last. The caller waits for the `end()` of the turns before it. */
   take(): Turn {
-    return (this.#last = new Turn());
+    const turn = new Turn();
+    turn.copying = this.copying;
+    return (this.#last = turn);
   }
 
   /** Ends the turn. */
   pass(turn: Turn): void {
     if (this.#last === turn) this.#last = undefined;
     if (this.#firstRun === turn) this.#firstRun = undefined;
-    if (this.#alone === turn) this.#alone = undefined;
     turn.pass();
   }
 
@@ -300,7 +304,9 @@ export class TurnQueue {
     // Taken first: a value's own code may make a call while the body begins, and that call must come later.
     const before = this.#last;
     this.#last = queued;
-    if (this.copying) void failIfIdle(queued.call, this.copying);
+    const earlier = copyingIn(before);
+    queued.copying = queued.isCopy ? queued : earlier;
+    if (earlier) void failIfIdle(queued.call, earlier);
     const isShared = queued.use === "shared" && this.#pipelining > 1;
     queued.enter(this, before, isShared);
     if (!before) return queued.begin();
@@ -354,11 +360,21 @@ export class TurnQueue {
   }
 }
 
+function copyingIn(turn: Turn | undefined): Earlier | undefined {
+  return turn?.copying?.call.finished === false ? turn.copying : undefined;
+}
+
 /** Fails the call, which waits for a COPY, once its source has been idle: perhaps the source waits for the call. */
 async function failIfIdle(call: Pick<Call<unknown>, "finished" | "whenOver" | "interrupt">, copying: Earlier) {
-  if (!(await becomesIdle(copying, call))) return;
-  const message =
+  if (await becomesIdle(copying, call)) call.interrupt(stuckBehindCopy);
+}
+
+/** The error of a call that waits for a COPY whose source has been idle. */
+export function stuckBehindCopy(): UsageError {
+  return new UsageError(
+    "STREAM_OPEN",
     `The source of a COPY that runs before this call has given nothing for ${LONGEST_IDLE} ms: if it waits for this ` +
-    "call, make the call with another client; else let the COPY end.";
-  call.interrupt(() => new UsageError("STREAM_OPEN", message, { hasNoEffect: true }));
+      "call, make the call with another client; else let the COPY end.",
+    { hasNoEffect: true },
+  );
 }

@@ -18,7 +18,6 @@ import { runtime } from "../runtime/runtime.ts";
 import { AbortError, PgzError, TimeoutError, UsageError, type Facts } from "../util/errors.ts";
 import { traced } from "../util/trace.ts";
 import { withDeadline } from "../util/deadline.ts";
-import { isListen } from "../util/statement-words.ts";
 import { reportThrow } from "./hooks.ts";
 import type { Lease } from "./lease.ts";
 import { Borrowing, exclusiveRequest, Lender } from "./lender.ts";
@@ -373,10 +372,7 @@ export class Pool extends TransactionCalls {
   }
 
   protected override perform<T>(...call: ConstructorParameters<typeof QueuedCall<T>>): void {
-    const borrowing = new Borrowing(this.#lender, ...call);
-    const { subject } = borrowing.call;
-    if (borrowing.isAlone && subject && isListen(subject.text)) borrowing.end(unheard());
-    else this.#lender.lend(borrowing);
+    this.#lender.lend(new Borrowing(this.#lender, ...call));
   }
 
   #late(cause: unknown): TimeoutError {
@@ -413,10 +409,6 @@ function closed(message: string, facts = {}): UsageError {
 
 function closedUnderneath(facts: Facts): UsageError {
   return closed("The pool was closed under this call.", facts);
-}
-
-function unheard(): UsageError {
-  return new UsageError("INVALID_QUERY", "LISTEN in a call of a pool delivers nothing: use pool.listen(channel).");
 }
 
 /** The listeners of other pools get a client or errors, and would never be called here. */

@@ -44,11 +44,7 @@ export function inRequest(): () => boolean {
 }
 
 export const connect: Connector = async ({ host, port, tls, signal, readBuffer }) => {
-  // startTls() exists only for sockets opened with "starttls".
-  const raw = openSocket(
-    { hostname: host, port },
-    { secureTransport: tls ? (tls.negotiation === "direct" ? "on" : "starttls") : "off", allowHalfOpen: false },
-  );
+  const raw = opened({ host, port, tls });
   // There is no connect timeout, and close() of a socket stuck in connect never settles either, so the socket is only
   // abandoned.
   const stop = onAbort(signal, () => discard(raw));
@@ -64,6 +60,17 @@ export const connect: Connector = async ({ host, port, tls, signal, readBuffer }
   }
   return new CloudflareSocket(raw, readBuffer);
 };
+
+function opened({ host, port, tls }: Pick<Parameters<Connector>[0], "host" | "port" | "tls">) {
+  // startTls() exists only for sockets opened with "starttls".
+  const secureTransport = tls ? (tls.negotiation === "direct" ? "on" : "starttls") : "off";
+  try {
+    return openSocket({ hostname: host, port }, { secureTransport, allowHalfOpen: false });
+  } catch (cause) {
+    // workerd refuses what can be no name, before it asks for its address.
+    throw connectFailed("dns", reasonOf(cause), cause, { host, port });
+  }
+}
 
 class CloudflareSocket implements Socket {
   readonly #raw: ReturnType<typeof openSocket>;

@@ -283,8 +283,11 @@ export class TransactionBlock {
    * destroyed. Never rejects.
    */
   async rollBack(): Promise<void> {
-    this.withdraw();
     const connection = this.#connection;
+    const isOwn = this.#isOwn;
+    this.withdraw();
+    // Of a lost session it is still asked which calls are lost with it.
+    if (connection.closed) this.#isOwn = isOwn;
     if (connection.closed || this.status === "I") return;
     const ending = connection.operate(simpleQuery("ROLLBACK"));
     ending.carriesEnd = true;

@@ -153,7 +153,7 @@ class Copy implements CopyTarget, Earlier {
   #answered!: () => void;
   /** How often the caller's code was waited for. */
   #waits = 0;
-  /** The socket is waited for. */
+  /** The socket or the server is waited for. */
   #isWriting = false;
   /** When the event loop last had a turn. */
   #turn = performance.now();
@@ -190,7 +190,7 @@ class Copy implements CopyTarget, Earlier {
         },
       },
     ));
-    operation.carriesEnd = this.#isOwn;
+    operation.carriesEnd = this.#isOwn && feed === undefined;
     if (feed) {
       operation.wake = this.#answered;
       if (!operation.ended) await answered;
@@ -224,7 +224,10 @@ class Copy implements CopyTarget, Earlier {
       failure = cause instanceof PgzError ? cause : new PgzError("COPY_SOURCE_FAILED", failed, { cause });
     }
     this.#call.copying = undefined;
+    this.#isWriting = true; // from now on the server is waited for
     const wasOver = this.over;
+    // The server goes on to COMMIT only after the data have ended well.
+    this.#operation.carriesEnd = this.#isOwn && failure === undefined;
     // Not the error's own message, because the server would log it.
     this.#session.connection.command((handle) => handle.copy_end(failure && failed));
     if (!this.#call.finished) this.#call.sent(0);

@@ -7,14 +7,16 @@ import type { Session } from "../session/session.ts";
 
 /**
  * Runs `work` in a transaction of its own, unless one is open. BEGIN leaves with the first flight. What `work` has not
- * committed is rolled back.
+ * committed is rolled back. The call must not succeed before: a pool then lends the session, whose next BEGIN waits in
+ * the same block.
  */
 export async function inTransaction<T>(
   call: AnyCall,
   { connection, transaction }: Session,
   work: (isOwn: boolean) => Promise<T>,
 ): Promise<T> {
-  if (!transaction.isNone) return await work(false);
+  // CockroachDB runs COPY only as the single statement of its text.
+  if (!transaction.isNone || connection.parameters.has("crdb_version")) return await work(false);
   transaction.beginOwn("BEGIN");
   // It is this call's to report.
   const stopListening = connection.onClosed(() => (connection.lossIsReported = true));

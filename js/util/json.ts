@@ -11,10 +11,10 @@ import { isThenable } from "./text.ts";
 /** The text, or in a few words why there is none, such as `its .a[0] is NaN`. */
 type Json = { readonly text: string } | { readonly why: string; readonly cause?: unknown };
 
-/** Whether the text may have a loss: null, {}, bytes, or the two members of a query. */
+/** Whether the text may have a loss: null, {}, bytes, or members of a query or of a prepared statement. */
 function mayHaveLost(text: string): boolean {
   // Not one expression: with the text of a query in it, it overflows the stack at ten million letters.
-  return /null|\{\}|\{"0":/.test(text) || (text.includes('{"text":') && text.includes(',"values":['));
+  return /null|\{\}|\{"0":/.test(text) || (text.includes('{"text":') && /,"(values|parameterTypes)":\[/.test(text));
 }
 
 /**

@@ -77,11 +77,6 @@ function hasRollback(reader: SqlReader): boolean {
   }
 }
 
-/** Whether it is LISTEN. Only connections of `listen()` deliver notifications. */
-export function isListen(text: string): boolean {
-  return firstWord(text) === "listen";
-}
-
 /** Whether it is a COPY whose data travel over this connection. */
 export function isClientCopy(text: string): boolean {
   if (firstWord(text) !== "copy") return false;

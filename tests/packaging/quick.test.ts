@@ -41,7 +41,11 @@ test.each([
 
 test("a test that reads a changed file by its name is chosen, and a page chooses the tests of pages", async () => {
   const { tests } = await plan(["docs/options.md"]);
-  expect(tests).toEqual(["tests/unit/options.test.ts", "tests/packaging/docs.test.ts"]);
+  expect(tests).toEqual([
+    "tests/unit/config-mistakes.test.ts",
+    "tests/unit/options.test.ts",
+    "tests/packaging/docs.test.ts",
+  ]);
 });
 
 test("a file imported by tests counts as the driver does, and a test of another folder is listed as left out", async () => {

@@ -52,22 +52,6 @@ test("an event that a pool does not have is refused, and so is a listener that i
   expect(() => pool.on("connect", undefined as never)).toThrow("must be a function");
 });
 
-test("LISTEN in a call of a pool is refused before it is sent", async () => {
-  const { pool, server } = memoryPool({ max: 1, pipelining: 2 });
-  const refused = { code: "INVALID_QUERY", message: expect.stringContaining("pool.listen(channel)") };
-  const calls = [
-    () => pool.exec("listen jobs"),
-    () => pool.query(" /* a */ LISTEN jobs"),
-    () => pool.simple("listen jobs; select 1"),
-    () => pool.stream("listen jobs"),
-    () => pool.rows("listen jobs")[Symbol.asyncIterator]().next(),
-    () => pool.batch(["listen jobs"]),
-  ];
-  for (const call of calls) await expect(call()).rejects.toMatchObject(refused);
-  expect(server.accepted).toBe(0);
-  expect(pool.stats()).toMatchObject({ waiting: 0, total: 0 });
-});
-
 test("stats show the state of the pool, and what it has done", async () => {
   const { pool, server } = memoryPool({ max: 2 });
   expect(pool.options).toEqual({ max: 2, min: 0, idleTimeoutMillis: 300_000 });

@@ -121,13 +121,9 @@ export const connecting: Cases = {
     );
   },
   "a host that can be no name is an error of the name, which trying again does not help": {
-    // workerd does not say what has failed.
     differs: ["sockets"],
     async run(t) {
-      const error =
-        t.runtime === "workerd"
-          ? { code: "CONNECT_FAILED" }
-          : { code: "CONNECT_FAILED", stage: "dns", retryable: false, hasNoEffect: true };
+      const error = { code: "CONNECT_FAILED", stage: "dns", retryable: false, hasNoEffect: true };
       for (const host of ["my_host!", "${HOST}", "a..b"])
         for (const sslmode of ["disable", "require"]) await refused(t, { host, sslmode, ca: undefined }, error);
     },

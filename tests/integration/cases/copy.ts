@@ -2,7 +2,7 @@
 import type { Client, CopySource, Transaction } from "../../../js/index.ts";
 import type { Cases } from "../context.ts";
 import { pause, until } from "../../support/until.mjs";
-import { canceled, gone, newMark, running, series, slowly, text } from "./helpers.ts";
+import { canceled, gone, newMark, running, series, slowly, terminateRunning, text } from "./helpers.ts";
 import { newTarget, stored } from "./tables.ts";
 
 const encoder = new TextEncoder();
@@ -290,10 +290,57 @@ export const copy: Cases = {
       const third = await t.client();
       const begins = t.assert.rejects(
         copies(third, () => third.transaction(asks)),
+        refused,
+      );
+      const fourth = await t.client();
+      const outer = t.assert.rejects(
+        fourth.transaction((tx) => copies(tx, () => fourth.transaction(asks))),
         { code: "TRANSACTION_OPEN", retryable: true },
       );
-      await Promise.all([calls, nested, begins]);
+      // Made before the COPY begins to read.
+      const fifth = await t.client();
+      let asked: Promise<unknown> | undefined;
+      const early = t.assert.rejects(
+        copies(fifth, () => asked!),
+        refused,
+      );
+      asked = asks(fifth);
+      await Promise.all([calls, nested, begins, outer, early, t.assert.rejects(asked, refused)]);
       t.assert.deepEqual(await stored(client, table), []);
     },
+  },
+  async "a pool's transaction after rows were copied has its BEGIN, and a lost COPY takes no other call with it"(t) {
+    const [client, table] = await newTarget(t);
+    const pool = t.pool({ max: 1 });
+    const into = t.pgz.sql.unsafe(table);
+    await pool.copyFromRows(into, ["n"], [[1]]);
+    await pool.transaction(async (tx) => {
+      await t.side("select 1"); // so that its first call comes after many microtasks
+      await tx.exec(`insert into ${table} values (2)`);
+    });
+    t.assert.deepEqual(await stored(client, table), [
+      [1, null],
+      [2, null],
+    ]);
+    await client.query("select 1");
+    const copying = client.copyFromRows(
+      into,
+      ["n"],
+      (async function* () {
+        yield [3];
+        await terminateRunning(t, table);
+        await new Promise(() => {});
+      })(),
+    );
+    const waiting = [client.query("select 1 as n"), client.query("select 2 as n")];
+    await t.assert.code(copying, "57P01");
+    t.assert.deepEqual(
+      (await Promise.all(waiting)).map(({ rows }) => rows),
+      [[{ n: 1 }], [{ n: 2 }]],
+    );
+    t.assert.deepEqual(await stored(client, table), [
+      [1, null],
+      [2, null],
+    ]);
   },
 };

@@ -442,9 +442,9 @@ function characterOf(written: string): string {
   return classOf(kind) === DIGIT ? characterAt(parseInt(written.slice(1), 8)) : written.slice(1);
 }
 
-/** Returns `""` if the code is not a character: the server refuses the text. */
+/** Returns `""` if the code is not a character, such as of `\-a`: the server refuses the text. */
 function characterAt(code: number): string {
-  return code <= 0x10ffff ? String.fromCodePoint(code) : "";
+  return code >= 0 && code <= 0x10ffff ? String.fromCodePoint(code) : "";
 }
 
 /** Undoes `\0061`, `\+000061` and `\\`, where `escape` takes the place of the backslash. */

@@ -37,6 +37,9 @@ test.each<[text: string, ...tokens: string[]]>([
   ["U&\"d!0061ta\" uescape '' -- a\n '!'", "name data", "word uescape", "text ''", "text '!'"],
   ["U&\"d!0061ta\" uescape E''\n'!'", "name data", "word uescape", "text E''\n'!'"],
   ['U&"d\\0061ta" uescape', "name data", "word uescape"],
+  // No character: the server refuses it.
+  ['U&"a\\-00a"', "name a"],
+  ['U&"a\\+ffffff"', "name a"],
   ["$$;$a$;$$ $a$;$$;$b$;$a$;", "text $$;$a$;$$", "text $a$;$$;$b$;$a$", "semicolon ;"],
   ["a$b$;", "word a$b$", "semicolon ;"],
   ["$1$$;$$", "parameter $1", "text $$;$$"],

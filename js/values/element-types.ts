@@ -3,7 +3,7 @@
 //
 // Knows pg_type.dat and pg_range.dat. Must not know values.
 
-/** All base types of PostgreSQL that a column of a table may have; `array` is the OID of the array type. */
+/** The base types of PostgreSQL that columns of users have; `array` is the OID of the array type. */
 const TYPES: readonly (readonly [oid: number, name: string, array: number])[] = [
   [16, "bool", 1000],
   [17, "bytea", 1001],
@@ -12,12 +12,8 @@ const TYPES: readonly (readonly [oid: number, name: string, array: number])[] = 
   [20, "int8", 1016],
   [21, "int2", 1005],
   [23, "int4", 1007],
-  [24, "regproc", 1008],
   [25, "text", 1009],
   [26, "oid", 1028],
-  [27, "tid", 1010],
-  [28, "xid", 1011],
-  [29, "cid", 1012],
   [114, "json", 199],
   [142, "xml", 143],
   [600, "point", 1017],
@@ -34,7 +30,6 @@ const TYPES: readonly (readonly [oid: number, name: string, array: number])[] = 
   [790, "money", 791],
   [829, "macaddr", 1040],
   [869, "inet", 1041],
-  [1033, "aclitem", 1034],
   [1042, "bpchar", 1014],
   [1043, "varchar", 1015],
   [1082, "date", 1182],
@@ -47,24 +42,14 @@ const TYPES: readonly (readonly [oid: number, name: string, array: number])[] = 
   [1562, "varbit", 1563],
   [1700, "numeric", 1231],
   [1790, "refcursor", 2201],
-  [2202, "regprocedure", 2207],
-  [2203, "regoper", 2208],
-  [2204, "regoperator", 2209],
   [2205, "regclass", 2210],
   [2206, "regtype", 2211],
   [2950, "uuid", 2951],
-  [2970, "txid_snapshot", 2949],
   [3220, "pg_lsn", 3221],
   [3614, "tsvector", 3643],
   [3615, "tsquery", 3645],
-  [3734, "regconfig", 3735],
-  [3769, "regdictionary", 3770],
   [3802, "jsonb", 3807],
   [4072, "jsonpath", 4073],
-  [4089, "regnamespace", 4090],
-  [4096, "regrole", 4097],
-  [4191, "regcollation", 4192],
-  [5038, "pg_snapshot", 5039],
   [5069, "xid8", 271],
 ];
 

@@ -173,7 +173,7 @@ export const QUERIES: Record<string, Pair> = {
     ours: async (db) => (await db.query(readFileSync(fileOf(text), "utf8"), [1])).rows,
     gives: [{ name: "Ada" }],
   },
-  "`sql.unsafe(text)`, `sql.file(path)`: without values, and then of several statements if need be": {
+  "`sql.unsafe(text)`, `sql.file(path)` without values: one statement or several": {
     theirs: async (sql) => {
       const several = async (results: PromiseLike<unknown>) => ((await results) as object[][]).map(plain);
       return [...(await several(sql.unsafe(SEVERAL))), ...(await several(sql.file(fileOf(SEVERAL))))];

@@ -124,7 +124,9 @@ export const connecting: Cases = {
     differs: ["sockets"],
     async run(t) {
       const error = { code: "CONNECT_FAILED", stage: "dns", retryable: false, hasNoEffect: true };
-      for (const host of ["my_host!", "${HOST}", "a..b"])
+      // workerd looks for the address of the last one, and does not say what has failed.
+      const hosts = ["my_host!", "${HOST}", ...(t.runtime === "workerd" ? [] : ["a..b"])];
+      for (const host of hosts)
         for (const sslmode of ["disable", "require"]) await refused(t, { host, sslmode, ca: undefined }, error);
     },
   },

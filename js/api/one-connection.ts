@@ -31,7 +31,7 @@ export abstract class OneConnection extends TransactionCalls {
     const refused = this.ended() ?? this.unfinished();
     if (refused) throw refused;
     const { turns } = this;
-    const { copying } = turns;
+    const { lastCopy } = turns;
     const before = turns.end();
     const turn = turns.take();
     const run = new TransactionRun<T>(this.config, this.counters, { work, begin, options });
@@ -42,7 +42,7 @@ export abstract class OneConnection extends TransactionCalls {
       if (this.#running?.call.finished) this.#running = undefined;
     });
     const released = run.run(async () => {
-      const earlier = this.#running ?? copying;
+      const earlier = this.#running ?? lastCopy;
       if (earlier) void run.failIfIdle(earlier);
       await before;
       if (call.finished) return undefined;

@@ -223,7 +223,7 @@ export class Transaction extends Calls {
 
   /** `idleMark` of the COPY in it that reads its source, if one does. @internal */
   get sourceMark(): number | undefined {
-    return this.turns.copying?.idleMark ?? this.#lastNested?.sourceMark;
+    return this.turns.lastCopy?.idleMark ?? this.#lastNested?.sourceMark;
   }
 
   /**

@@ -23,7 +23,7 @@ import { isRead } from "../util/statement-words.ts";
 /** The place of one call or transaction on a connection. It ends once this one and every earlier one have finished. */
 class Turn {
   /** The last COPY that is before this turn, or that this turn is. */
-  copying: Earlier | undefined;
+  lastCopy: Earlier | undefined;
   #hasPassed = false;
   /** The next call that shares the wire may be sent. */
   #isSent = false;
@@ -271,8 +271,8 @@ export class TurnQueue {
   }
 
   /** The last COPY that has been queued and is not over. */
-  get copying(): Earlier | undefined {
-    return copyingIn(this.#last);
+  get lastCopy(): Earlier | undefined {
+    return openCopy(this.#last);
   }
 
   /** Resolves when everything queued so far is over; `undefined`: it is over now. */
@@ -284,7 +284,7 @@ export class TurnQueue {
   /** Queues a turn last. The caller waits for the `end()` of the turns before it. */
   take(): Turn {
     const turn = new Turn();
-    turn.copying = this.copying;
+    turn.lastCopy = this.lastCopy;
     return (this.#last = turn);
   }
 
@@ -304,8 +304,8 @@ export class TurnQueue {
     // Taken first: a value's own code may make a call while the body begins, and that call must come later.
     const before = this.#last;
     this.#last = queued;
-    const earlier = copyingIn(before);
-    queued.copying = queued.isCopy ? queued : earlier;
+    const earlier = openCopy(before);
+    queued.lastCopy = queued.isCopy ? queued : earlier;
     if (earlier) void failIfIdle(queued.call, earlier);
     const isShared = queued.use === "shared" && this.#pipelining > 1;
     queued.enter(this, before, isShared);
@@ -360,13 +360,13 @@ export class TurnQueue {
   }
 }
 
-function copyingIn(turn: Turn | undefined): Earlier | undefined {
-  return turn?.copying?.call.finished === false ? turn.copying : undefined;
+function openCopy(turn: Turn | undefined): Earlier | undefined {
+  return turn?.lastCopy?.call.finished === false ? turn.lastCopy : undefined;
 }
 
 /** Fails the call, which waits for a COPY, once its source has been idle: perhaps the source waits for the call. */
-async function failIfIdle(call: Pick<Call<unknown>, "finished" | "whenOver" | "interrupt">, copying: Earlier) {
-  if (await becomesIdle(copying, call)) call.interrupt(stuckBehindCopy);
+async function failIfIdle(call: Pick<Call<unknown>, "finished" | "whenOver" | "interrupt">, copy: Earlier) {
+  if (await becomesIdle(copy, call)) call.interrupt(stuckBehindCopy);
 }
 
 /** The error of a call that waits for a COPY whose source has been idle. */

@@ -1,7 +1,8 @@
 // A transaction of a call's own around its flights: what the call has described is locked until the end, so no other
 // session can change it in between.
 //
-// Knows when such a transaction begins, and that nothing of it is left. Must not know what the call does; it commits.
+// Knows when such a transaction begins, and that nothing of it is left. Must not know what the call does in it, or how
+// it commits.
 import type { AnyCall } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
 

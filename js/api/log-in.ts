@@ -159,7 +159,8 @@ class HandedSocket implements Socket {
       flushed: () => socket.flushed?.(),
       startTls: (servername) => socket.startTls(servername),
       close: () => socket.close(),
-      hold: (isHeld) => socket.hold?.(isHeld),
+      ref: () => socket.ref?.(),
+      unref: () => socket.unref?.(),
     };
   }
 

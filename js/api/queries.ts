@@ -163,7 +163,7 @@ export abstract class Queries extends CallRunner {
       const queue = new RowQueue<Row>(size);
       const leaving = new AbortController();
       const begin: Body<void> = (call, session, ending) => {
-        call.attached = { fail: () => void (queue.isOver = true), isLooping: () => !queue.isOver };
+        call.consumer = { fail: () => void (queue.isOver = true), isLooping: () => !queue.isOver };
         const sink = loopSink(rows, queue, form, mode, session.catalog);
         const ended = (operation: Operation) => {
           ({ command: rows.command, rowCount: rows.rowCount, truncated: rows.truncated } = operation);
@@ -245,7 +245,7 @@ export abstract class Queries extends CallRunner {
         rows.fields = [];
       };
       const fail = (error: PgzError) => Object.assign(error, { completed: results.map(({ command }) => command) });
-      call.attached = { fail };
+      call.consumer = { fail };
       const conversation = { rows: rows.sink, severalResults: true, on: { complete } };
       const operation = call.operate(
         connection,

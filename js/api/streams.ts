@@ -40,7 +40,7 @@ export function feed(
     if (error.code === "ABORTED" && runtime().abortsBeforeCancel) setTimeout(() => stream.fail(error));
     else stream.fail(error);
   };
-  call.attached = { fail, isUnread: () => stream.full() !== undefined };
+  call.consumer = { fail, isUnread: () => stream.full() !== undefined };
   const rows = output.rows((view) => {
     stream.write(view);
     call.hand(stream.readable);

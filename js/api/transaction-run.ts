@@ -77,7 +77,7 @@ export class TransactionRun<T> implements Earlier {
     for (let attempt = 1; !call.finished; attempt++) {
       const transaction = new Transaction(this.#config, this.#counters, session);
       this.#attempt = transaction;
-      call.attached = { fail: (error) => transaction.abort(error) };
+      call.consumer = { fail: (error) => transaction.abort(error) };
       // Aborts it also while the callback waits for something else.
       const stopListening = connection.onClosed((error) => {
         connection.lossIsReported = true;
@@ -102,7 +102,7 @@ export class TransactionRun<T> implements Earlier {
         await pauseAfter(attempt, conflict, connection, call);
       } finally {
         stopListening();
-        call.attached = undefined; // the failing call would tell the outcome again, without the block's count
+        call.consumer = undefined; // the failing call would tell the outcome again, without the block's count
         session.transaction.endCallback();
       }
     }

@@ -200,7 +200,7 @@ export class Transaction extends Calls {
     } catch (error) {
       await this.#untilIdle();
       await this.#session.transaction.rollBack();
-      this.#tellOutcome(error);
+      this.#reportOutcome(error);
       // A loop of the user's goes by `retryable`, perhaps of an error's cause.
       if (this.mayBeStored)
         for (const one of [error, conflictIn(error)]) if (one instanceof PgzError) Object.assign(one, MAY_HAVE_RUN);
@@ -209,7 +209,7 @@ export class Transaction extends Calls {
   }
 
   /** Gives an error that ends the transaction the outcome, as far as it is known now. */
-  #tellOutcome(error: unknown): void {
+  #reportOutcome(error: unknown): void {
     if (!(error instanceof PgzError)) return;
     const outcome = this.#commit ? outcomeOf(this.#commit) : error.transaction;
     const isPart = outcome !== "committed" && this.#session.transaction.wasEndedInSql;
@@ -243,7 +243,7 @@ export class Transaction extends Calls {
     // Calls on a lost connection, COMMIT too, fail by themselves with the error that ended it.
     const { connection } = this.#session;
     if (!connection.closed) this.stop((facts) => new AbortError(end.reason, facts));
-    this.#tellOutcome(reason);
+    this.#reportOutcome(reason);
     // The server's answer to COMMIT is still awaited, for as long as a stop may take.
     if (this.#commit) connection.abandonWithoutCancel(this.#commit);
   }

@@ -150,9 +150,9 @@ export abstract class QueuedCall<T> extends Turn implements Earlier, Ending, Fol
 
   /** Whether the call may go to another session after this one failed. `most`: how often that may happen. */
   goesElsewhere(cause: NonNullable<ReturnType<typeof sessionFailure>>, place: Place, most: number): boolean {
-    const { beyond } = this.call;
-    const effect = beyond === "nothing" ? "none" : "unknown";
-    const attempt = { effect, place, userHasRows: beyond === "rows", repeats: this.#repeats, most } as const;
+    const { reached } = this.call;
+    const effect = reached === "nothing" ? "none" : "unknown";
+    const attempt = { effect, place, userHasRows: reached === "rows", repeats: this.#repeats, most } as const;
     if (nextAfter(cause, attempt) !== "elsewhere") return false;
     if (cause === "ended session") this.#repeats++;
     return true;

@@ -9,7 +9,10 @@ interface Config {
   readonly observer?: Observer | undefined;
 }
 
-export function tell(db: Client | Pool, event: { readonly changes: ChangesEvent } | { readonly notice: Notice }): void {
+export function report(
+  db: Client | Pool,
+  event: { readonly changes: ChangesEvent } | { readonly notice: Notice },
+): void {
   const { observer } = configOf(db);
   if ("changes" in event) emit(observer, "onChanges", event.changes);
   else emit(observer, "onNotice", event.notice);

@@ -19,7 +19,7 @@ export function provide(wasm: Source): void {
 export class Core {
   readonly #handle: ChangesCore;
   readonly #memory: WebAssembly.Memory;
-  readonly #told = new Map<number, Definition>();
+  readonly #defined = new Map<number, Definition>();
 
   /** `streams`: START_REPLICATION will ask for parts of open transactions. */
   constructor(maxMessageBytes: number, rowForm: number, streams = false) {
@@ -53,7 +53,7 @@ export class Core {
   }
 
   define(definitions: readonly Definition[]): void {
-    this.call((handle) => define(handle as never, this.#told, definitions));
+    this.call((handle) => define(handle as never, this.#defined, definitions));
   }
 
   free(): void {

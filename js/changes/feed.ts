@@ -19,7 +19,7 @@ import {
   CHANGES_TYPES_WANTED,
 } from "../wasm/numbers.ts";
 import { advised, withAdvice } from "./advice.ts";
-import { configOf, tell } from "./config.ts";
+import { configOf, report } from "./config.ts";
 import { Core } from "./core.ts";
 import { Lag } from "./lag.ts";
 import { changesLost, decide } from "./log-check.ts";
@@ -399,7 +399,7 @@ export class Feed {
     const log = this.#log.read;
     if (mayConnectAgain && log?.isStandby) void this.#checkPromotion(log);
     try {
-      tell(this.#db, { changes: { slot: this.#options.slot, ...this.stats() } });
+      report(this.#db, { changes: { slot: this.#options.slot, ...this.stats() } });
     } catch {
       // Another stream has trapped the core of both. This stream's next call rejects.
       void this.#connection?.close();

@@ -7,7 +7,7 @@ import type { Handover } from "../index.ts";
 import { Outbox } from "../connection/outbox.ts";
 import { CHANGES_ANSWERED, CHANGES_FAILED, CHANGES_NOTICED, CHANGES_STREAMING } from "../wasm/numbers.ts";
 import { withDeadline } from "../util/deadline.ts";
-import { tell } from "./config.ts";
+import { report } from "./config.ts";
 import type { Core } from "./core.ts";
 
 /** Milliseconds in which the last bytes are written, and the server closes the connection. */
@@ -150,19 +150,19 @@ export class Replication {
   /** Passes bytes to the core. Without bytes the core continues with those that wait in it. */
   received(chunk: Uint8Array): number {
     const happened = this.#core.receive(chunk);
-    if (happened & CHANGES_NOTICED) this.#tellNotices();
+    if (happened & CHANGES_NOTICED) this.#reportNotices();
     if (!(happened & CHANGES_FAILED)) return happened & ~CHANGES_NOTICED;
     const { code, message, detail } = JSON.parse(this.#core.call((handle) => handle.failure())) as Failure;
     throw new ProtocolError(code, detail ? `${message} (${detail})` : message);
   }
 
-  #tellNotices(): void {
+  #reportNotices(): void {
     const notices = JSON.parse(this.#core.call((handle) => handle.take_notices())) as Record<string, string>[];
     for (const fields of notices) {
       // Without statements that may contain a password, as in an error.
       const shown = new PostgresError(fields) as unknown as Record<string, string>;
       const notice = Object.fromEntries(Object.keys(fields).map((name) => [name, shown[name]!]));
-      tell(this.#db, { notice });
+      report(this.#db, { notice });
     }
   }
 

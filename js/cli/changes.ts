@@ -119,10 +119,10 @@ function namesIn(flag: string, list: string | undefined): string[] | undefined {
 async function writeAll(
   feed: Changes,
   progress: Progress | undefined,
-  tell: (state: ChangesStats["state"]) => void,
+  onState: (state: ChangesStats["state"]) => void,
 ): Promise<void> {
   for await (const lines of iterate(feed.stream())) {
-    tell(feed.stats().state);
+    onState(feed.stats().state);
     await write(lines);
     if (!progress) continue;
     progress.bytes += lines.length;

@@ -49,7 +49,7 @@ async function run(task: Task): Promise<number> {
       if (n > 1) await pause(interval, undefined, { signal });
       begun = n;
       try {
-        await tell(client, trips);
+        await measure(client, trips);
       } catch (error) {
         if (signal.aborted) throw error;
         say(`${times > 1 ? `${n}: ` : ""}${textOf(error, options["debug"] === true)}`);
@@ -66,7 +66,7 @@ async function run(task: Task): Promise<number> {
     await leave(client);
   }
 
-  async function tell(client: Client, trips: number[]): Promise<void> {
+  async function measure(client: Client, trips: number[]): Promise<void> {
     connected = undefined;
     let from = performance.now();
     await client.exec("select 1", { signal });

@@ -71,7 +71,7 @@ export function protocolOutput(): Writable {
 /** The reason why writing has stopped. */
 let stopped: Error | undefined;
 let giveUp: (reason: Error) => void = () => {};
-let tell: (reason: ReaderLeft) => void = () => {};
+let onLeft: (reason: ReaderLeft) => void = () => {};
 
 /** Ends all writing. A write that waits for a slow reader rejects with the reason. */
 export function stopWriting(reason: Error): void {
@@ -79,9 +79,9 @@ export function stopWriting(reason: Error): void {
   giveUp(stopped);
 }
 
-/** Calls `heard` when standard output can no longer be written. */
-export function watchReader(heard: (reason: ReaderLeft) => void): void {
-  tell = heard;
+/** Calls `listener` when standard output can no longer be written. */
+export function watchReader(listener: (reason: ReaderLeft) => void): void {
+  onLeft = listener;
   process.stdout.on("error", lost);
   process.stderr.on("error", () => {}); // messages have no reader, but data may still have one
 }
@@ -90,7 +90,7 @@ function lost(error: NodeJS.ErrnoException): ReaderLeft {
   // Any other error ends the output as well, for example a full disk.
   const reason = Object.assign(new ReaderLeft(), error.code !== "EPIPE" && { cause: error });
   stopWriting(reason);
-  tell(reason);
+  onLeft(reason);
   return reason;
 }
 

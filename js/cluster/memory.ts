@@ -73,7 +73,7 @@ export class Memory {
    * log. Positions of two timelines are not comparable: a standby may have replayed WAL that the promoted server never
    * had. A standby that reports no timeline is believed.
    */
-  canTell({ status }: Facts): boolean {
+  knowsLag({ status }: Facts): boolean {
     return this.#marks.length > 0 && (!status?.timeline || status.timeline === this.#timeline);
   }
 
@@ -102,7 +102,7 @@ export class Memory {
   /** Records that a standby has replayed up to this position. */
   reached(facts: Facts, lsn: bigint): void {
     if (facts.status) facts.status = { ...facts.status, lsn: lsn > facts.status.lsn ? lsn : facts.status.lsn };
-    if (!this.canTell(facts)) return;
+    if (!this.knowsLag(facts)) return;
     for (const mark of this.#marks) if (mark.lsn <= lsn && mark.at > facts.upToDateAsOf) facts.upToDateAsOf = mark.at;
   }
 

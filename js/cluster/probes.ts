@@ -180,7 +180,7 @@ export class Probes {
     const { memory } = this.#servers;
     const { maxLag } = this.#config;
     for (let pause = 1; pause <= LAST_REPLAY_PAUSE && lagOf(server.facts, performance.now()) > maxLag; pause *= 2) {
-      if (!memory.canTell(server.facts)) return;
+      if (!memory.knowsLag(server.facts)) return;
       await new Promise((resolve) => setTimeout(resolve, pause));
       await this.replayPosition(server, PATIENCE);
     }

@@ -197,7 +197,7 @@ export class Connection {
   #askForNotices(owner: Owner | undefined): void {
     if (!hasMethod(owner?.observation?.observer ?? this.config.observer, "onNotice")) return;
     this.#wantsNotices = true;
-    this.tell((handle) => handle.want_notices());
+    this.callCore((handle) => handle.want_notices());
   }
 
   /**
@@ -226,7 +226,7 @@ export class Connection {
   }
 
   /** Sends the core a command that causes no response and no event. */
-  tell(command: (handle: CoreConnection) => void): void {
+  callCore(command: (handle: CoreConnection) => void): void {
     if (!this.#closed) this.guarded(() => this.core.call(command));
   }
 
@@ -338,7 +338,7 @@ export class Connection {
     if (this.#closed) return;
     this.#closed = error;
     if (this.#established) ownError(error); // each call gets a copy
-    if (this.#established && !this.#leaving) this.#tellLoss(error);
+    if (this.#established && !this.#leaving) this.#reportLoss(error);
     this.#delivery.stopTimer();
     this.#outbox.close();
     this.core.free(error);
@@ -361,7 +361,7 @@ export class Connection {
     if (this.#spent && !this.#inflight.length && this.#transactionStatus === "I") this.destroy(this.#spent);
   }
 
-  #tellLoss(error: PgzError): void {
+  #reportLoss(error: PgzError): void {
     const { host, port, database, user, observer } = this.config;
     emit(observer, "onDisconnect", { host, port, database, user, processId: this.#processId, error });
   }
@@ -386,9 +386,13 @@ export class Connection {
     this.destroy(this.#leaving);
   }
 
-  /** `false`: the connection does not keep the process alive, if the socket supports that. */
-  hold(isHeld: boolean): void {
-    this.#link.socket.hold?.(isHeld);
+  /** Lets the socket keep the process alive, as a new one does, where sockets do that. */
+  ref(): void {
+    this.#link.socket.ref?.();
+  }
+
+  unref(): void {
+    this.#link.socket.unref?.();
   }
 
   /** Resolves when all output is on its way, so that closing the socket loses none of it. */
@@ -412,7 +416,7 @@ export class Connection {
         if (writing && !this.#isDuplex()) await writing;
         const operation = this.#inflight[0];
         const full = operation?.abandoned ? undefined : operation?.conversation.rows?.full?.();
-        if (full) await this.#settled(full, operation!);
+        if (full) await this.#untilWanted(full, operation!);
         const enough = this.listener?.full();
         if (enough) await enough;
         if (this.#closed) break;
@@ -447,7 +451,7 @@ export class Connection {
   }
 
   /** Waits until the sink wants more, or until the operation is abandoned or over. */
-  #settled(full: Promise<unknown>, operation: Operation): Promise<void> {
+  #untilWanted(full: Promise<unknown>, operation: Operation): Promise<void> {
     return new Promise((resolve) => {
       operation.wake = resolve;
       full.then(
@@ -596,7 +600,7 @@ export class Connection {
   /** A server that does not report `integer_datetimes` as `on` may write times as seconds, a float8. */
   #readTimes(): void {
     this.integerDatetimes = this.parameters.get("integer_datetimes") === "on";
-    if (!this.integerDatetimes) this.tell((handle) => handle.float_times());
+    if (!this.integerDatetimes) this.callCore((handle) => handle.float_times());
   }
 
   #isNext(operation: Operation): void {

@@ -70,13 +70,13 @@ class Messages {
 
 let sockets = 0;
 
-/** Wraps a socket and passes a line about each of its flights to `tell`. */
-export function tracedSocket(socket: Socket, tell: (line: string) => void): Socket {
-  const flights = new Flights(`pgz-edge #${++sockets}`, tell);
+/** Wraps a socket and passes a line about each of its flights to `print`. */
+export function tracedSocket(socket: Socket, print: (line: string) => void): Socket {
+  const flights = new Flights(`pgz-edge #${++sockets}`, print);
   const { address, isEncrypted, certificate, readsWhileIdle } = socket;
   return {
     ...{ address, isEncrypted, certificate, readsWhileIdle },
-    ...(socket.hold && { hold: (isHeld: boolean) => socket.hold!(isHeld) }),
+    ...(socket.ref && { ref: () => socket.ref!(), unref: () => socket.unref!() }),
     async read() {
       const bytes = await socket.read();
       if (bytes) flights.received(bytes);
@@ -98,7 +98,7 @@ export function tracedSocket(socket: Socket, tell: (line: string) => void): Sock
 
 class Flights {
   readonly #label: string;
-  readonly #tell: (line: string) => void;
+  readonly #print: (line: string) => void;
   readonly #said = new Messages(FRONTEND, true);
   readonly #answers = new Messages(BACKEND, false);
   /** The texts of statements by name. */
@@ -109,9 +109,9 @@ class Flights {
   #since = 0;
   #isOver = false;
 
-  constructor(label: string, tell: (line: string) => void) {
+  constructor(label: string, print: (line: string) => void) {
     this.#label = label;
-    this.#tell = tell;
+    this.#print = print;
   }
 
   sent(bytes: Uint8Array): void {
@@ -165,9 +165,9 @@ class Flights {
 
   #line(text: string): void {
     try {
-      this.#tell(`${this.#label} ${text}`);
+      this.#print(`${this.#label} ${text}`);
     } catch {
-      // An exception in `tell` must not break the connection.
+      // An exception in `print` must not break the connection.
     }
   }
 }

@@ -36,7 +36,7 @@ export class Lender {
   readonly #pool: PoolConfig;
   readonly #slots: Slots;
   readonly #lifecycle: MemberLifecycle;
-  readonly #tell: (event: "acquire" | "release") => void;
+  readonly #emit: (event: "acquire" | "release") => void;
   #hasWarned = false;
   readonly #occupancy: () => string;
 
@@ -45,7 +45,7 @@ export class Lender {
     pool: PoolConfig,
     slots: Slots,
     lifecycle: MemberLifecycle,
-    tell: (event: "acquire" | "release") => void,
+    emit: (event: "acquire" | "release") => void,
     /** What all connections are doing, as the end of a sentence. */
     occupancy: () => string,
   ) {
@@ -53,7 +53,7 @@ export class Lender {
     this.#pool = pool;
     this.#slots = slots;
     this.#lifecycle = lifecycle;
-    this.#tell = tell;
+    this.#emit = emit;
     this.#occupancy = occupancy;
   }
 
@@ -63,7 +63,7 @@ export class Lender {
   lend<T>(borrowing: Borrowing<T>): void {
     const { call } = borrowing;
     if (call.finished) return borrowing.whenFree();
-    call.attached = undefined; // the previous session may have set it
+    call.consumer = undefined; // the previous session may have set it
     const member = this.#takeFree(borrowing.isAlone);
     if (member) return borrowing.beginOn(member);
     borrowing.since ||= performance.now();
@@ -86,7 +86,7 @@ export class Lender {
 
   /** Gives the member to the call. Returns false if the call has settled meanwhile. */
   assign<T>({ call, use }: Borrowing<T>, member: Member): boolean {
-    this.#tell("acquire");
+    this.#emit("acquire");
     if (call.finished) return false;
     member.call = call;
     if (use === "stream") member.stream = call;
@@ -232,7 +232,7 @@ export class Lender {
     const { observer, host, port, database } = this.#config;
     if (observer) emit(observer, "onRelease", { host, port, database, useMs: performance.now() - member.since });
     const cleaning = this.#slots.giveBack(member);
-    this.#tell("release");
+    this.#emit("release");
     if (cleaning) runtime().background(cleaning);
     return cleaning;
   }

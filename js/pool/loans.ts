@@ -42,7 +42,7 @@ export class Loans {
     // Old versions of workerd have none.
     if (typeof FinalizationRegistry === "undefined") return;
     this.#lost = new FinalizationRegistry((loan) => {
-      this.#tell(loan, performance.now());
+      this.#report(loan, performance.now());
       void loan.giveBack();
     });
   }
@@ -87,7 +87,7 @@ export class Loans {
     for (const loan of this.#loans) {
       this.#watch(loan);
       if (loan.member.stream) continue; // it was released, and its stream is still read
-      if (this.#threshold && now - loan.member.since >= this.#threshold) this.#tell(loan, now);
+      if (this.#threshold && now - loan.member.since >= this.#threshold) this.#report(loan, now);
     }
   }
 
@@ -98,7 +98,7 @@ export class Loans {
     loan.lease = undefined;
   }
 
-  #tell(loan: Loan, now: number): void {
+  #report(loan: Loan, now: number): void {
     if (loan.isReported || !this.#threshold) return;
     loan.isReported = true;
     const { observer } = this.#config;

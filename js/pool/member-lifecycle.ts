@@ -23,7 +23,7 @@ interface Pool {
   readonly pool: PoolConfig;
   /** The configuration with other options. */
   readonly configWith: (given: Options) => Config;
-  readonly tell: (event: "connect" | "remove") => void;
+  readonly emit: (event: "connect" | "remove") => void;
   /** Called when this connection's server refuses writes now. */
   readonly demoted: (member: Member) => void;
 }
@@ -36,17 +36,17 @@ export class MemberLifecycle implements Pick<
   readonly #counters: Counters;
   readonly #pool: PoolConfig;
   readonly #configWith: Pool["configWith"];
-  readonly #tell: Pool["tell"];
+  readonly #emit: Pool["emit"];
   readonly #demoted: Pool["demoted"];
   readonly #connects = new Set<AbortController>();
   #hasConnected = false;
 
-  constructor({ config, counters, pool, configWith, tell, demoted }: Pool) {
+  constructor({ config, counters, pool, configWith, emit, demoted }: Pool) {
     this.#config = config;
     this.#counters = counters;
     this.#pool = pool;
     this.#configWith = configWith;
-    this.#tell = tell;
+    this.#emit = emit;
     this.#demoted = demoted;
   }
 
@@ -65,7 +65,7 @@ export class MemberLifecycle implements Pick<
       const now = performance.now();
       const member = new Member(connection, sharing, generation, now, now + lifetime(maxLifetime, connection));
       if (afterConnect) await this.#prepare(member, afterConnect);
-      this.#tell("connect");
+      this.#emit("connect");
       return member;
     } finally {
       this.#connects.delete(giveUp);
@@ -102,7 +102,7 @@ export class MemberLifecycle implements Pick<
     const isInUse = borrowers > 0 || connection.isBusy;
     if (!connection.closed && !isInUse) await this.agrees(member, "beforeClose");
     await connection.close();
-    this.#tell("remove");
+    this.#emit("remove");
   }
 
   check({ connection }: Member): Promise<void> {

@@ -61,12 +61,18 @@ export class Member {
   }
 
   /** Whether its socket keeps the process alive, as a new socket does. */
-  #isHeld = true;
+  #keepsProcess = true;
 
-  hold(isHeld: boolean): void {
-    if (this.#isHeld === isHeld) return;
-    this.#isHeld = isHeld;
-    this.connection.hold(isHeld);
+  ref(): void {
+    if (this.#keepsProcess) return;
+    this.#keepsProcess = true;
+    this.connection.ref();
+  }
+
+  unref(): void {
+    if (!this.#keepsProcess) return;
+    this.#keepsProcess = false;
+    this.connection.unref();
   }
 
   /** Whether the server has nothing left to send or to do: no response is due, and no transaction is open. */

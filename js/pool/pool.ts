@@ -106,7 +106,7 @@ export class Pool extends TransactionCalls {
       counters,
       pool,
       configWith,
-      tell: (event) => this.#tell(event),
+      emit: (event) => this.#emit(event),
       demoted: ({ generation }) => this.#slots.renew(generation),
     });
     const mayUseTimer = runtime().name !== "workerd" || pool.healthCheckInterval > 0;
@@ -130,7 +130,7 @@ export class Pool extends TransactionCalls {
       pool,
       this.#slots,
       lifecycle,
-      (event) => this.#tell(event),
+      (event) => this.#emit(event),
       () => this.#occupancy(),
     );
     this.#slots.fill();
@@ -157,7 +157,7 @@ export class Pool extends TransactionCalls {
     if (signal?.aborted) throw new AbortError(signal.reason, { hasNoEffect: true });
     const trace = this.#loans.recordsStacks ? new Error("acquired here") : undefined;
     const member = this.#lender.aloneAtOnce() ?? (await traced(this.#lender.borrowForLease(signal)));
-    this.#tell("acquire");
+    this.#emit("acquire");
     return this.#loans.lend(member, trace, until, (back) => this.#lender.giveBack(back));
   }
 
@@ -179,7 +179,7 @@ export class Pool extends TransactionCalls {
       if (call.finished) return undefined;
       member = this.#lender.aloneAtOnce() ?? (await this.#lender.borrowFor(call, exclusiveRequest()));
       this.#transactions++;
-      this.#tell("acquire");
+      this.#emit("acquire");
       if (call.finished) return undefined;
       member.call = call;
       return sessionOf(member.session);
@@ -334,7 +334,7 @@ export class Pool extends TransactionCalls {
     return this;
   }
 
-  #tell(event: PoolEvent): void {
+  #emit(event: PoolEvent): void {
     const listeners = this.#listeners.get(event);
     if (listeners) for (const listener of listeners) void this.#call(event, listener);
   }

@@ -208,7 +208,7 @@ export class Slots {
   leave(waiter: Waiter): boolean {
     if (!this.#waiters.delete(waiter)) return false;
     this.counts.canceledAcquires++;
-    this.#tell();
+    this.#recheck();
     return true;
   }
 
@@ -241,7 +241,7 @@ export class Slots {
     while (!condition()) {
       signal?.throwIfAborted();
       const changed = new Promise<void>((resolve) => this.#changed.push(resolve));
-      const stop = () => this.#tell();
+      const stop = () => this.#recheck();
       signal?.addEventListener("abort", stop, { once: true });
       await changed;
       signal?.removeEventListener("abort", stop);
@@ -325,7 +325,7 @@ export class Slots {
     member.borrowers++;
     member.isAlone = isAlone;
     member.call = undefined;
-    member.hold(true);
+    member.ref();
     member.state = "lent";
     member.since = now;
   }
@@ -359,7 +359,7 @@ export class Slots {
 
   /** Called when the member is clean or closed. `isAlive`: its server has just given a sign of life. */
   #back(member: Member, isAlive = false): void {
-    if (!this.#members.has(member)) return this.#tell();
+    if (!this.#members.has(member)) return this.#recheck();
     if (member.ending) return;
     const now = performance.now();
     if (member.connection.closed) return this.#remove(member);
@@ -375,8 +375,8 @@ export class Slots {
     else this.#keep(member);
     // Also if the member ends: closing may take long, and there may be room for another connection.
     this.#serve(now);
-    if (member.state === "idle") member.hold(this.#config.holdProcess);
-    this.#tell();
+    if (member.state === "idle" && !this.#config.holdProcess) member.unref();
+    this.#recheck();
   }
 
   #keep(member: Member): void {
@@ -397,7 +397,7 @@ export class Slots {
     }
     if (this.#waiters.size) this.#checkSuspects();
     while (this.#isShort()) this.#connect();
-    if (this.#closed) this.#tell();
+    if (this.#closed) this.#recheck();
   }
 
   /** Whether there are more waiters than connections on their way to them, and a connect is allowed. */
@@ -444,7 +444,7 @@ export class Slots {
     this.#failure = error;
     if (ends === "first" && first) this.#fail(first, error);
     else if (ends === "first") this.#actions.unreported(cause);
-    this.#tell();
+    this.#recheck();
     if (this.#closed && !this.#waiters.size) return;
     if (ends === "all") return this.#failAll(error);
     // A failure that ended a waiter does not lengthen the pause: all waiters should get the error before their
@@ -468,7 +468,7 @@ export class Slots {
 
   #failAll(error: unknown, isMeant: (waiter: Waiter) => boolean = () => true): void {
     for (const waiter of [...this.#waiters].filter(isMeant)) this.#fail(waiter, error);
-    this.#tell();
+    this.#recheck();
   }
 
   #fail(waiter: Waiter, error: unknown): void {
@@ -528,12 +528,12 @@ export class Slots {
 
   #remove(member: Member): void {
     if (!this.#members.delete(member)) return;
-    this.#tell();
+    this.#recheck();
     this.fill();
     this.#serve();
   }
 
-  #tell(): void {
+  #recheck(): void {
     if (!this.#waiters.size) this.#stopTimers();
     for (const changed of this.#changed.splice(0)) changed();
   }

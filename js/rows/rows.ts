@@ -43,7 +43,7 @@ export class RowQueue<Row> {
         this.#gathering = [];
       }
     }
-    if (this.#ready.length) this.#tell();
+    if (this.#ready.length) this.#wakeReader();
   }
 
   full(): Promise<void> | undefined {
@@ -53,7 +53,7 @@ export class RowQueue<Row> {
   end(): void {
     if (this.#gathering.length) this.#ready.push(this.#gathering);
     this.#ended = true;
-    this.#tell();
+    this.#wakeReader();
   }
 
   /** Drops the waiting rows: a loop that continued would take them before an error for the whole result. */
@@ -61,10 +61,10 @@ export class RowQueue<Row> {
     this.#ready = this.#gathering = [];
     this.#error = error;
     this.#ended = true;
-    this.#tell();
+    this.#wakeReader();
   }
 
-  #tell(): void {
+  #wakeReader(): void {
     this.#more = undefined;
     this.#wake?.();
   }

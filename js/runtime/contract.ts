@@ -78,8 +78,10 @@ export interface Socket {
    * failed handshake shows only at the first write or read.
    */
   startTls(servername: string): Promise<Socket>;
-  /** `false`: the open socket does not keep the process alive. Leave it out if sockets never do. */
-  hold?(isHeld: boolean): void;
+  /** The open socket keeps the process alive, as it does from the beginning. Leave both out if sockets never do. */
+  ref?(): void;
+  /** The open socket does not keep the process alive. */
+  unref?(): void;
   /**
    * Closes the socket, even while a read or write is pending. It never rejects, settles at once, and may be called
    * again.

@@ -3,7 +3,7 @@
 // The reason for a third adapter is that node:tls in Deno has no back-pressure. When a consumer stopped after 20 MB of
 // 140 MB, Deno 2.9.6 read to the end (769 MB RSS, the server idle); over Deno.startTls the server waits in ClientWrite.
 // But Deno's own TLS cannot skip verification, upgrade with a client certificate or show the server's. In those cases
-// node:tls runs over a stream that takes no bytes from the socket while no reader wants any (`HeldConn`): of 300 MB it
+// node:tls runs over a stream that takes no bytes from the socket while no reader wants any (`PausableConn`): of 300 MB
 // has taken 2.03 MB when the reader stops after 2.01.
 import { passfiles } from "./passfile.ts";
 import type { Capabilities } from "./runtime.ts";
@@ -120,8 +120,8 @@ class DenoSocket implements Socket {
   async startTls(servername: string): Promise<Socket> {
     const { tls, signal } = this.#options;
     if (tls?.verify === "none" || tls?.cert !== undefined || tls?.showCertificate) {
-      const held = new HeldConn(this.#conn);
-      return node.secure(held, servername, this.#options, held);
+      const pausable = new PausableConn(this.#conn);
+      return node.secure(pausable, servername, this.#options, pausable);
     }
     const direct = tls?.negotiation === "direct";
     let close = () => this.close();
@@ -164,12 +164,12 @@ class DenoSocket implements Socket {
   }
 }
 
-/** The socket as a stream below node:tls. node:tls keeps reading even if its reader has paused; `hold` stops it. */
-class HeldConn extends Duplex implements node.Source {
+/** The socket as a stream below node:tls. node:tls keeps reading even if its reader has paused; `stop` stops it. */
+class PausableConn extends Duplex implements node.Source {
   readonly address: string | undefined;
   readonly #conn: Conn;
   readonly #buffer = new Uint8Array(PIECE);
-  #held: Promise<void> | undefined;
+  #stopped: Promise<void> | undefined;
   #release = () => {};
 
   constructor(conn: Conn) {
@@ -178,18 +178,18 @@ class HeldConn extends Duplex implements node.Source {
     this.address = conn.remoteAddr.hostname;
   }
 
-  hold(): void {
-    this.#held ??= new Promise((resolve) => (this.#release = resolve));
+  stop(): void {
+    this.#stopped ??= new Promise((resolve) => (this.#release = resolve));
   }
 
   release(): void {
-    this.#held = undefined;
+    this.#stopped = undefined;
     this.#release();
   }
 
   override async _read(): Promise<void> {
     try {
-      while (this.#held) await this.#held;
+      while (this.#stopped) await this.#stopped;
       const length = await this.#conn.read(this.#buffer);
       this.push(length === null ? null : this.#buffer.slice(0, length));
     } catch (cause) {

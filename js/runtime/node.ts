@@ -145,9 +145,12 @@ class NodeSocket implements Socket {
     return secure(this.#raw, servername, this.#options);
   }
 
-  hold(isHeld: boolean): void {
-    if (isHeld) this.#raw.ref();
-    else this.#raw.unref();
+  ref(): void {
+    this.#raw.ref();
+  }
+
+  unref(): void {
+    this.#raw.unref();
   }
 
   close(): Promise<void> {
@@ -157,10 +160,10 @@ class NodeSocket implements Socket {
   }
 }
 
-/** A stream below TLS that delivers bytes only while it is not held. */
+/** A stream below TLS that gives no more bytes after `stop`, until `release`. */
 export interface Source extends Duplex {
   readonly address: string | undefined;
-  hold(): void;
+  stop(): void;
   release(): void;
 }
 
@@ -181,7 +184,7 @@ export async function secure(
     raw.destroy();
     throw tlsFailed("ca, cert or key cannot be read", cause); // OpenSSL's own text may quote them
   }
-  flowing(secured, inbox, source && (() => source.hold()));
+  flowing(secured, inbox, source && (() => source.stop()));
   await settled(secured, "secureConnect", signal, (cause) => tlsFailed(reasonOf(cause), cause));
   // Without ALPN a server of another protocol could be made to answer ("ALPACA"). PostgreSQL 17 always selects it.
   if (security.negotiation === "direct" && secured.alpnProtocol !== "postgresql") {
@@ -207,8 +210,8 @@ function twoBuffers(inbox: Inbox, size: number): net.OnReadOpts {
 }
 
 /** Reads by 'data' events: TLS ignores `onread`, and Deno cannot upgrade a socket that was opened with it. */
-function flowing(socket: net.Socket, inbox: Inbox, hold: () => void = () => socket.pause()): void {
-  socket.on("data", (chunk: Uint8Array) => void (inbox.push(chunk) || hold()));
+function flowing(socket: net.Socket, inbox: Inbox, stop: () => void = () => socket.pause()): void {
+  socket.on("data", (chunk: Uint8Array) => void (inbox.push(chunk) || stop()));
 }
 
 function tlsOptions({ verify, negotiation, ca, cert, key }: TlsOptions, servername: string): tls.ConnectionOptions {

@@ -77,7 +77,7 @@ export interface Follower {
  * The object that a call's failure must reach besides its promise: a stream, a cursor, a transaction, facts of its
  * error.
  */
-export interface Attached {
+export interface Consumer {
   fail(error: PgzError): void;
   /** For a stream: whether written data waits for its reader. */
   isUnread?(): boolean;
@@ -100,7 +100,7 @@ export interface Made {
 }
 
 /** What a failing call cannot take back. Its error must not read as if nothing had happened. */
-type Beyond =
+type Reached =
   /** Nothing except what its operations do. */
   | "nothing"
   /** Other calls work for it: something may have happened although it has no operation of its own. */
@@ -114,7 +114,7 @@ export class Call<T> {
   readonly promise: Promise<T>;
   readonly subject: CallSubject | undefined;
   readonly observation: Observation | undefined;
-  attached: Attached | undefined;
+  consumer: Consumer | undefined;
   /** The holder of the call's connection, or of the search for one; undefined for calls of a client. */
   holder: Holder | undefined;
   follower: Follower | undefined;
@@ -133,7 +133,7 @@ export class Call<T> {
   lost: Partial<Pick<PgzError, "transaction" | "retryable" | "hasNoEffect">> | undefined;
   /** `handed`: the user has the result, or its beginning. `over`: nothing that happens from now on reaches the user. */
   #state: "open" | "handed" | "over" = "open";
-  #beyond: Beyond = "nothing";
+  #reached: Reached = "nothing";
   /** The operation on the wire, or the last one that was. */
   #operation: Operation | undefined;
   /**
@@ -180,13 +180,13 @@ export class Call<T> {
     return this.#operation;
   }
 
-  get beyond(): Beyond {
-    return this.#beyond;
+  get reached(): Reached {
+    return this.#reached;
   }
 
   /** Notes what the call cannot take back from now on. */
-  reaches(beyond: Exclude<Beyond, "nothing">): void {
-    this.#beyond = beyond;
+  reaches(reached: Exclude<Reached, "nothing">): void {
+    this.#reached = reached;
   }
 
   /** Ends the call when any of these signals aborts, or has already aborted. */
@@ -222,12 +222,12 @@ export class Call<T> {
 
   /** For a stream: whether written data waits for its reader. */
   isUnread(): boolean {
-    return this.attached?.isUnread?.() ?? false;
+    return this.consumer?.isUnread?.() ?? false;
   }
 
   /** For a loop: whether its body still runs, although all rows may have come. */
   isLooping(): boolean {
-    return this.attached?.isLooping?.() ?? false;
+    return this.consumer?.isLooping?.() ?? false;
   }
 
   /** Bytes received so far by the connection that the call's operations run on; 0 before the first operation. */
@@ -266,10 +266,10 @@ export class Call<T> {
     const { subject, trace } = this;
     const error = subject && cause instanceof PgzError ? errorOf(cause, subject, this.#isDebug, trace) : cause;
     // The code that made the error did not know what had happened before.
-    if (error instanceof PgzError) Object.assign(error, FACTS[this.#beyond], this.lost);
+    if (error instanceof PgzError) Object.assign(error, FACTS[this.#reached], this.lost);
     if (!isHanded) this.#rejectWith(error);
     this.holder?.onFailure?.(error);
-    this.attached?.fail(error as PgzError);
+    this.consumer?.fail(error as PgzError);
     this.#finish(error as PgzError);
   }
 
@@ -283,7 +283,7 @@ export class Call<T> {
   interrupt(error: (facts: Facts) => PgzError): void {
     if (this.finished) return;
     const operation = this.#operation;
-    this.fail(error({ hasNoEffect: !operation && this.#beyond === "nothing", committed: operation?.committed }));
+    this.fail(error({ hasNoEffect: !operation && this.#reached === "nothing", committed: operation?.committed }));
     // Abandon every operation that the call has on the wire: one that kept running would make other calls wait for a
     // silent server.
     if (operation) for (const one of [...(this.#earlier ?? []), operation]) this.#connection?.abandon(one);
@@ -308,7 +308,7 @@ export class Call<T> {
 }
 
 /** The facts that an error gets for each of these. */
-const FACTS: Readonly<Record<Beyond, object>> = {
+const FACTS: Readonly<Record<Reached, object>> = {
   nothing: {},
   calls: {},
   commits: MAY_HAVE_RUN,

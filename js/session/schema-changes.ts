@@ -23,7 +23,7 @@ const CHANGES_SCHEMA = /^(?:(?:ALTER|DROP) (?!INDEX)|CREATE VIEW$|DO$|IMPORT)/;
 const TAKES_NAMES = /^(?:DISCARD|DEALLOCATE)/;
 
 export class SchemaChanges {
-  readonly #connection: Pick<Connection, "transactionStatus" | "tell">;
+  readonly #connection: Pick<Connection, "transactionStatus" | "callCore">;
   readonly #database: Pick<KnownDatabase, "epoch">;
   readonly #learned: Learned;
   /** Whether something has changed since `key` was last read. */
@@ -65,7 +65,7 @@ export class SchemaChanges {
       // Perhaps to a savepoint: what was learned after that savepoint does not hold any more.
       this.#hasChanged ||= this.#uncommitted !== undefined;
     } else if (TAKES_NAMES.test(command)) {
-      for (const id of this.#learned.forgetAll()) this.#connection.tell((handle) => handle.forget(id));
+      for (const id of this.#learned.forgetAll()) this.#connection.callCore((handle) => handle.forget(id));
     }
   }
 

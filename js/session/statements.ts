@@ -67,6 +67,9 @@ interface Parts {
   readonly block: Pick<TransactionBlock, "preludes" | "carried" | "describes" | "prepareRepeat">;
 }
 
+/** Whether a description leaves the statement prepared, under the name of its shape. */
+type Naming = "named" | "unnamed";
+
 /** A pending Describe of a statement. */
 interface Describing {
   readonly text: string;
@@ -133,7 +136,7 @@ export class Statements {
 
   /** Puts an execution on the wire, after a waiting BEGIN and after settings. */
   execute(call: AnyCall, { shape, parameters }: BoundStatement, request: RowRequest, rows: RowSink): Operation {
-    const known = this.#tellColumns(shape, rows);
+    const known = this.#passColumns(shape, rows);
     this.#learned.remember(shape);
     const { preludes } = this.#block;
     const { limits } = request;
@@ -179,7 +182,7 @@ export class Statements {
 
   /** Stops the use of the shape's prepared statement. */
   forget({ id }: Shape): void {
-    this.#connection.tell((handle) => handle.forget(id));
+    this.#connection.callCore((handle) => handle.forget(id));
   }
 
   /** Drops the cached shape, because it is out of date: the next call describes the statement again. */
@@ -298,7 +301,7 @@ export class Statements {
       if (!this.#catalog.gone(described.columns).length)
         return this.#put(text, described, this.known(text)?.id ?? newShapeId());
     }
-    const [shape] = (await this.#learn(call, [text], false)) ?? [];
+    const [shape] = (await this.#learn(call, [text], "unnamed")) ?? [];
     if (shape instanceof PgzError) throw shape;
     return shape;
   }
@@ -309,11 +312,11 @@ export class Statements {
    * meanwhile.
    */
   prepare(call: AnyCall, texts: readonly string[]): Promise<(Shape | PgzError)[] | undefined> {
-    return this.#learn(call, texts, true);
+    return this.#learn(call, texts, "named");
   }
 
-  async #learn(call: AnyCall, texts: readonly string[], named: boolean): Promise<(Shape | PgzError)[] | undefined> {
-    const learning = texts.map((text) => this.#describe(call, text, named));
+  async #learn(call: AnyCall, texts: readonly string[], naming: Naming): Promise<(Shape | PgzError)[] | undefined> {
+    const learning = texts.map((text) => this.#describe(call, text, naming));
     for (const { operation } of learning) await operation.done;
     if (call.finished) return undefined;
     const failed = learning[0]?.operation;
@@ -323,23 +326,23 @@ export class Statements {
       if (isCitusError(failed.error)) this.#scope.server.database.isCitus = true;
       await this.#block.prepareRepeat(failed);
       await this.#connection.stopping;
-      return call.finished ? undefined : this.#learn(call, texts, named);
+      return call.finished ? undefined : this.#learn(call, texts, naming);
     }
     const answers: (LearnedShape | PgzError)[] = [];
     for (const describing of learning) {
-      const found = await this.#found(call, describing, named);
+      const found = await this.#found(call, describing, naming);
       if (!found) return undefined;
       answers.push(found);
     }
     if (!(await this.#learnTypes(call, answers))) return undefined;
     const learned: (Shape | PgzError)[] = [];
     for (const [at, { text, id }] of learning.entries()) {
-      const found = await this.#lasting(call, { text, id }, named, answers[at]!);
+      const found = await this.#lasting(call, { text, id }, naming, answers[at]!);
       if (!found) return undefined;
       const shape = found instanceof PgzError ? found : this.#completed(text, found, id);
       // The statement has been prepared under a name that is not this shape's.
-      if (named && !(shape instanceof PgzError) && shape.id !== id)
-        this.#connection.tell((handle) => handle.forget(id));
+      if (naming === "named" && !(shape instanceof PgzError) && shape.id !== id)
+        this.#connection.callCore((handle) => handle.forget(id));
       learned.push(shape);
     }
     return learned;
@@ -352,14 +355,14 @@ export class Statements {
   async #lasting(
     call: AnyCall,
     { text, id }: Pick<Describing, "text" | "id">,
-    named: boolean,
+    naming: Naming,
     found: LearnedShape | PgzError,
   ): Promise<LearnedShape | PgzError | undefined> {
     for (let before = ""; !(found instanceof PgzError);) {
       const gone = this.#catalog.gone(found.columns).join();
       if (gone === "" || gone === before || this.#hasFailed) return found;
       before = gone;
-      const again = await this.#found(call, this.#describe(call, text, named, id), named);
+      const again = await this.#found(call, this.#describe(call, text, naming, id), naming);
       if (!again || !(await this.#learnTypes(call, [again]))) return undefined;
       found = again;
     }
@@ -380,24 +383,24 @@ export class Statements {
    * Returns the answer, and repeats the question as long as a CancelRequest for another call ends it. `undefined`: the
    * call is over.
    */
-  async #found(call: AnyCall, describing: Describing, named: boolean): Promise<LearnedShape | PgzError | undefined> {
+  async #found(call: AnyCall, describing: Describing, naming: Naming): Promise<LearnedShape | PgzError | undefined> {
     const { text, id, operation, answer } = describing;
     await operation.done;
     if (call.finished) return undefined;
     if (isCitusError(operation.error)) {
       this.#scope.server.database.isCitus = true;
-      return this.#found(call, this.#describe(call, text, named, id), named);
+      return this.#found(call, this.#describe(call, text, naming, id), naming);
     }
     if (!operation.wasHitByOtherCancel || !mayAskAgain(this.#connection.transactionStatus))
       return operation.error ?? answer.shape;
     await this.#connection.stopping;
-    return call.finished ? undefined : this.#found(call, this.#describe(call, text, named, id), named);
+    return call.finished ? undefined : this.#found(call, this.#describe(call, text, naming, id), naming);
   }
 
-  #describe(call: AnyCall, text: string, named: boolean, id = this.known(text)?.id ?? newShapeId()): Describing {
+  #describe(call: AnyCall, text: string, naming: Naming, id = this.known(text)?.id ?? newShapeId()): Describing {
     // A statement that is already prepared would report what held then, not what holds now.
-    if (named) {
-      this.#connection.tell((handle) => handle.forget(id));
+    if (naming === "named") {
+      this.#connection.callCore((handle) => handle.forget(id));
       this.#learned.remember({ id });
     }
     const answer: { shape?: LearnedShape } = {};
@@ -406,7 +409,7 @@ export class Statements {
     const { preludes } = this.#block;
     const command = (handle: CoreConnection) => {
       putInFront(handle, preludes);
-      return handle.describe(text, named ? id : 0);
+      return handle.describe(text, naming === "named" ? id : 0);
     };
     // It carries a waiting BEGIN: what it fails with fails the transaction, as every statement's error does.
     const operation = this.#block.describes(
@@ -452,7 +455,7 @@ export class Statements {
    * Passes the columns that are known to the sink and returns them; `undefined` if none are known, or if the sink
    * refuses them: they may have changed since.
    */
-  #tellColumns(shape: Shape, rows: RowSink): readonly Column[] | undefined {
+  #passColumns(shape: Shape, rows: RowSink): readonly Column[] | undefined {
     const columns = this.#learned.columns(shape);
     try {
       if (columns) rows.columns?.(columns);

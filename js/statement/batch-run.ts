@@ -52,8 +52,8 @@ interface Ended {
  * call before that says that the outcome is unknown: a deadline, a signal, rows that cannot be read, a lost connection.
  * `isUndone`: whether not all of it has been sent, and the server undoes the part that it has.
  */
-export function tellIfUnfinished(
-  call: Pick<Call<unknown>, "attached">,
+export function noteIfUnfinished(
+  call: Pick<Call<unknown>, "consumer">,
   last: Operation,
   isUndone: () => boolean,
 ): void {
@@ -62,7 +62,7 @@ export function tellIfUnfinished(
     if (error instanceof PgzError && isOpen)
       Object.assign(error, { transaction: isUndone() ? "rolled back" : "unknown" });
   };
-  call.attached = { fail };
+  call.consumer = { fail };
 }
 
 export class BatchRun<Row> {

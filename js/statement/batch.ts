@@ -15,7 +15,7 @@ import { isUndone } from "../util/statement-words.ts";
 import { BATCH_CONTINUES, BATCH_ENDS, BATCH_IS_UNDONE, type CoreConnection } from "../wasm/boundary.ts";
 import { mayBeOutdated, OutdatedAttempt, refusesBinary } from "./attempts.ts";
 import { encodeBatch, type EncodedBatch } from "./batch-encoding.ts";
-import { BatchRun, tellIfUnfinished, type BatchPlan, type Settled } from "./batch-run.ts";
+import { BatchRun, noteIfUnfinished, type BatchPlan, type Settled } from "./batch-run.ts";
 import type { Query } from "./sql.ts";
 
 /** Settles the call with one result per query, in their order. Rejects with the call's error. */
@@ -38,6 +38,8 @@ class Batch<Row> {
   /** The items that have not settled. */
   #waiting: readonly number[];
   #hasRun = false;
+  /** The second attempt describes all statements again. */
+  #ignoresCache = false;
 
   constructor(call: Call<Settled<Row>[]>, session: Session, queries: readonly Query[], plan: BatchPlan) {
     this.#call = call;
@@ -53,21 +55,22 @@ class Batch<Row> {
    * the call ended meanwhile.
    */
   async run(): Promise<Settled<Row>[] | undefined> {
-    const first = await this.#attempt(false);
+    const first = await this.#attempt();
     if (!(first instanceof OutdatedAttempt)) return first;
     await this.#session.transaction.prepareRepeat(first.operation);
-    const second = await this.#attempt(true);
+    this.#ignoresCache = true;
+    const second = await this.#attempt();
     if (second instanceof OutdatedAttempt) throw second.error;
     return second;
   }
 
-  async #attempt(ignoresCache: boolean): Promise<Settled<Row>[] | undefined | OutdatedAttempt> {
+  async #attempt(): Promise<Settled<Row>[] | undefined | OutdatedAttempt> {
     const { connection, catalog, transaction } = this.#session;
     const { atomic, form } = this.#plan;
     const call = this.#call;
-    if (!ignoresCache && !(await learnNames(call, connection, catalog, form.policy))) return undefined;
+    if (!this.#ignoresCache && !(await learnNames(call, connection, catalog, form.policy))) return undefined;
     if (!atomic && !(await transaction.begun(call))) return undefined;
-    const known = ignoresCache ? new Map<string, Shape>() : this.#known();
+    const known = this.#ignoresCache ? new Map<string, Shape>() : this.#known();
     const shapes = await this.#shapes(known);
     if (!shapes || !(await learnNames(call, connection, catalog, form.policy))) return undefined;
     const described = this.#described(shapes);
@@ -77,12 +80,12 @@ class Batch<Row> {
         this.#refuseValue(index, error),
       );
     } catch (error) {
-      if (ignoresCache) throw error;
+      if (this.#ignoresCache) throw error;
       return new OutdatedAttempt(error);
     }
     if (call.finished) return undefined; // a value's toJSON may abort
     if (!encoded.order.length) return this.#settled;
-    return this.#execute(encoded, known, ignoresCache);
+    return this.#execute(encoded, known);
   }
 
   /** The cached shapes of the waiting items' statements. */
@@ -137,7 +140,6 @@ class Batch<Row> {
   async #execute(
     encoded: EncodedBatch,
     known: ReadonlyMap<string, Shape>,
-    ignoresCache: boolean,
   ): Promise<Settled<Row>[] | undefined | OutdatedAttempt> {
     const { catalog, statements, transaction } = this.#session;
     const place = transaction.placeOf(this.#call);
@@ -155,7 +157,7 @@ class Batch<Row> {
     ];
     const from = run.repeatableFrom(outdated[0]);
     const effect = from === undefined ? "unknown" : "undone";
-    const attempt = { effect, place, userHasRows: false, repeats: ignoresCache ? 1 : 0, most: 1 } as const;
+    const attempt = { effect, place, userHasRows: false, repeats: this.#ignoresCache ? 1 : 0, most: 1 } as const;
     if (from === undefined || nextAfter("outdated", attempt) === "fail") {
       this.#forget(encoded, outdated);
       if (error) throw failedAt(error, encoded.order[run.ended], run.commands, this.#queries.length);
@@ -202,7 +204,7 @@ class Batch<Row> {
     run.operation = operation;
     let isWhole = last === 0;
     const mayBeUndone = endsAlone && statements.every(({ sql }) => isUndone(firstWord(sql)));
-    if (endsAlone) tellIfUnfinished(call, operation, () => mayBeUndone && !isWhole);
+    if (endsAlone) noteIfUnfinished(call, operation, () => mayBeUndone && !isWhole);
     for (let at = 1; at <= last; at++) {
       await connection.written;
       if (operation.ended) break;

@@ -12,7 +12,7 @@ import { TYPE_SAME, type Column } from "../wasm/boundary.ts";
 import { HEADER } from "../wasm/messages.ts";
 import { characters, encoder } from "../util/bytes.ts";
 import type { Definition } from "../wasm/type-definitions.ts";
-import { each, tell, type CopyTarget, type OnProgress } from "./copy.ts";
+import { each, report, type CopyTarget, type OnProgress } from "./copy.ts";
 import { serialized, type Serializer } from "../values/serialize.ts";
 import { binaryWriter, Block, literal, takesText, type BinaryWriter, type Where } from "../values/parameters.ts";
 
@@ -76,7 +76,7 @@ export class RowWriter {
       sent += block.length - HEADER;
       if (block.length > HEADER) await target.write(block.bytes, block.length);
       block.length = HEADER;
-      await tell(target, progress, { bytes: sent, rows: this.#count });
+      await report(target, progress, { bytes: sent, rows: this.#count });
     };
     if (this.#isBinary) this.#append(characters(SIGNATURE));
     await each(target, rows, (row) => {

@@ -287,7 +287,7 @@ export async function sendSource(target: CopyTarget, source: CopySource, progres
     sent += length - HEADER;
     const more = length === HEADER || (await target.write(bytes, length));
     length = HEADER;
-    await tell(target, progress, { bytes: sent });
+    await report(target, progress, { bytes: sent });
     return more;
   };
   await each(target, piecesOf(source), async (given) => {
@@ -317,7 +317,7 @@ export async function sendSource(target: CopyTarget, source: CopySource, progres
 export type OnProgress = (progress: CopyProgress) => unknown;
 
 /** Calls `progress` and waits for the promise that it may return, but not longer than the COPY takes. */
-export async function tell(target: CopyTarget, progress: OnProgress | undefined, so: CopyProgress): Promise<void> {
+export async function report(target: CopyTarget, progress: OnProgress | undefined, so: CopyProgress): Promise<void> {
   const told = progress?.(so);
   if (told) await target.orOver(Promise.resolve(told));
 }

@@ -56,7 +56,7 @@ export class Cursor<Row> {
       this.#fail(error);
       void this.#end();
     };
-    call.attached = { fail };
+    call.consumer = { fail };
     this.#stopListening = session.connection.onClosed((error) => this.#lost(error));
   }
 

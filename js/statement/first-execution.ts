@@ -94,7 +94,7 @@ export class FirstExecution {
       shape: (learned: LearnedShape) => this.#take(learned),
       unreadable: (event: EventOf<"unreadable">) => {
         this.#unreadable = event;
-        connection.tell((handle) => handle.discard());
+        connection.callCore((handle) => handle.discard());
       },
     };
     return call.operate(connection, command, { rows, on });
@@ -105,7 +105,7 @@ export class FirstExecution {
     this.#learned = learned;
     const { connection, statements } = this.#session;
     const types = statements.learnedNow(this.#run.text, learned, this.#id)?.types ?? this.#types;
-    connection.tell((handle) => statements.define(handle, types));
+    connection.callCore((handle) => statements.define(handle, types));
   }
 }
 

@@ -212,10 +212,10 @@ function standIn<T extends object>(target: T, own: Record<string, unknown>): T {
 /** Answers by the callback if there is one, else returns the promise. */
 function answered<T>(promise: Promise<T>, callback: ((error: never, value?: T) => void) | undefined): unknown {
   if (!callback) return promise;
-  const tell = callback as (error: unknown, value?: unknown) => void;
+  const done = callback as (error: unknown, value?: unknown) => void;
   promise.then(
-    (value) => queueMicrotask(() => tell(undefined, value)),
-    (error: unknown) => queueMicrotask(() => tell(error)),
+    (value) => queueMicrotask(() => done(undefined, value)),
+    (error: unknown) => queueMicrotask(() => done(error)),
   );
   return undefined;
 }

@@ -74,8 +74,10 @@ const BINARY_SIGNATURE: &[u8] = b"PGCOPY\n\xff\r\n\0";
 pub(super) struct SimpleQuery {
     pub step: Step,
     copy: Copy,
-    /// The server has asked for our data, or the header of binary data has arrived.
-    begun: bool,
+    /// The server has asked for our data.
+    is_asked: bool,
+    /// The header of binary data has arrived: rows follow.
+    has_header: bool,
     pub sink: RowSink,
 }
 
@@ -94,7 +96,8 @@ impl SimpleQuery {
         Ok(SimpleQuery {
             step: Step::First,
             copy,
-            begun: false,
+            is_asked: false,
+            has_header: false,
             sink,
         })
     }
@@ -102,12 +105,12 @@ impl SimpleQuery {
     /// Whether the server has asked for our data; for the walk over all states.
     #[cfg(test)]
     pub fn has_data(&self) -> bool {
-        self.copy == Copy::In && self.begun
+        self.copy == Copy::In && self.is_asked
     }
 
     /// Whether the server is waiting for our data.
     pub fn takes_data(&self) -> bool {
-        self.step == Step::CopyIn && self.begun
+        self.step == Step::CopyIn && self.is_asked
     }
 
     /// Writes the end of the data: CopyFail if there is a reason, else CopyDone.
@@ -156,7 +159,7 @@ impl SimpleQuery {
             }
             // The call's data is for one COPY only.
             (Step::First | Step::Next, M::CopyInResponse)
-                if self.copy != Copy::In || self.begun || self.sink.discard =>
+                if self.copy != Copy::In || self.is_asked || self.sink.discard =>
             {
                 context.refuse_copy_in()?;
                 Step::CopyInDone
@@ -165,7 +168,7 @@ impl SimpleQuery {
                 context.events.push(Event::Copy {
                     direction: CopyDirection::In,
                 });
-                self.begun = true;
+                self.is_asked = true;
                 Step::CopyIn
             }
             (Step::First | Step::Next, M::CopyOutResponse) => {
@@ -191,7 +194,7 @@ impl SimpleQuery {
     fn may_complete(&self) -> bool {
         match self.step {
             Step::First | Step::Next | Step::Rows | Step::CopyOut => true,
-            Step::CopyInDone => self.begun,
+            Step::CopyInDone => self.is_asked,
             Step::CopyIn | Step::Ready => false,
         }
     }
@@ -208,7 +211,7 @@ impl SimpleQuery {
             Copy::No | Copy::In => Arriving::Unwanted,
             Copy::Out => self.sink.arriving(part, rows),
             Copy::Rows => {
-                let row = if self.begun {
+                let row = if self.has_header {
                     Some(part.body)
                 } else {
                     after_header(part.body)
@@ -232,7 +235,7 @@ impl SimpleQuery {
                 }
             }
         };
-        self.begun |= arriving != Arriving::Wanted;
+        self.has_header |= arriving != Arriving::Wanted;
         arriving
     }
 
@@ -258,12 +261,12 @@ impl SimpleQuery {
     }
 
     fn row_of<'a>(&mut self, data: &'a [u8]) -> Result<Option<&'a [u8]>, Failure> {
-        let row = if self.begun {
+        let row = if self.has_header {
             Some(data)
         } else {
             after_header(data)
         };
-        self.begun = true;
+        self.has_header = true;
         match row {
             Some([] | [0xff, 0xff]) => Ok(None),
             Some(row) => Ok(Some(row)),

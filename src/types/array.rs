@@ -32,7 +32,7 @@ pub(super) fn append(
             out.put(b"[]");
             shape.elements
         }
-        (_, 1) if element_oid == oid::INT4 => out.lend(|out| append_int4_row(out, &shape))?,
+        (_, 1) if element_oid == oid::INT4 => out.lend(|out| append_flat_int4(out, &shape))?,
         _ => append_elements(out, &shape, append_element)?,
     };
     if rest.is_empty() {
@@ -78,7 +78,7 @@ pub(super) fn append_rare(
 }
 
 #[inline(always)]
-fn append_int4_row<'a>(out: &mut Writer<'_>, shape: &Shape<'a>) -> Result<&'a [u8], &'static str> {
+fn append_flat_int4<'a>(out: &mut Writer<'_>, shape: &Shape<'a>) -> Result<&'a [u8], &'static str> {
     let mut elements = shape.elements;
     out.put(b"[");
     for index in 0..shape.count {

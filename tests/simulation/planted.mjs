@@ -124,8 +124,8 @@ export const planted = [
   {
     name: "a transaction that failed is not rolled back",
     file: "js/api/transaction.ts",
-    from: "      await this.#session.transaction.rollBack();\n      this.#tellOutcome",
-    to: "      this.#tellOutcome",
+    from: "      await this.#session.transaction.rollBack();\n      this.#reportOutcome",
+    to: "      this.#reportOutcome",
   },
   {
     name: "COMMIT behind tx.last has no deadline",

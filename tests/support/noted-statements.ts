@@ -77,7 +77,7 @@ export class NotedSession {
       isPooled: false,
       transactionStatus: "I",
       stopping: undefined as Promise<unknown> | undefined,
-      tell: (command: (handle: CoreConnection) => void) => command(this.#handle(this.log)),
+      callCore: (command: (handle: CoreConnection) => void) => command(this.#handle(this.log)),
       core: { call: <T>(command: (handle: CoreConnection) => T) => command(this.#handle(this.log)) },
     };
     this.statements = new Statements(this.connection as unknown as Connection, server.unscoped, {

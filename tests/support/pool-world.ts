@@ -14,7 +14,7 @@ export type Rules = Partial<PoolConfig> & { readonly lifetime?: number; readonly
 /** The members of a fake connection that the model sets. */
 type Fake = { -readonly [K in "closed" | "stopping"]: unknown } & {
   readonly listeners: Set<() => void>;
-  readonly isHeld: boolean;
+  readonly keepsProcess: boolean;
 };
 
 interface Loan {
@@ -360,10 +360,10 @@ export class World {
     if (slots.counts.acquires !== this.#acquires) this.#fault("acquires are miscounted");
     for (const { member } of this.loans) {
       if (!member.connection.closed && member.state === "idle") this.#fault("one that is lent counts as idle");
-      if (!fakeOf(member).isHeld) this.#fault("the process may end under a borrower");
+      if (!fakeOf(member).keepsProcess) this.#fault("the process may end under a borrower");
     }
     for (const member of this.members)
-      if (member.state === "idle" && fakeOf(member).isHeld !== config.holdProcess)
+      if (member.state === "idle" && fakeOf(member).keepsProcess !== config.holdProcess)
         this.#fault("an idle connection keeps the process, or does not though it should");
     if (this.isClosed && this.waiters.some(({ isStream }) => !isStream)) this.#fault("a call waits in a closed pool");
     const isFull = this.opens.length >= config.maxConnecting;
@@ -442,9 +442,12 @@ function fakeConnection(login: Promise<unknown>): Connection {
     parameters: new Map(),
     startup: { done: login },
     onClosed: (listener: () => void) => listeners.add(listener),
-    isHeld: true,
-    hold(this: { isHeld: boolean }, isHeld: boolean) {
-      this.isHeld = isHeld;
+    keepsProcess: true,
+    ref(this: { keepsProcess: boolean }) {
+      this.keepsProcess = true;
+    },
+    unref(this: { keepsProcess: boolean }) {
+      this.keepsProcess = false;
     },
   } as unknown as Connection;
 }

@@ -108,11 +108,11 @@ test("a call that is over leaves no listener on its signals", () => {
 
 test("a call that has sent nothing has had no effect, unless something else has happened", async () => {
   const expected = { nothing: true, calls: false, commits: false, rows: false } as const;
-  for (const [beyond, hasNoEffect] of Object.entries(expected)) {
+  for (const [reached, hasNoEffect] of Object.entries(expected)) {
     const call = made();
-    if (beyond !== "nothing") call.reaches(beyond as "rows");
+    if (reached !== "nothing") call.reaches(reached as "rows");
     call.interrupt(stopped);
-    expect(await errorOf(call)).toMatchObject({ hasNoEffect, committed: beyond === "rows" });
+    expect(await errorOf(call)).toMatchObject({ hasNoEffect, committed: reached === "rows" });
   }
   expect(wire.abandoned).toEqual([]);
 });

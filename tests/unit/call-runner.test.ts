@@ -70,14 +70,14 @@ test("a call moves to another session as often as allowed, and only if nothing o
     failedOn = nothing as never;
     free = nothing;
   }
-  const job = (beyond: string) => new Queued({ beyond } as Call<void>, "alone", nothing, nothing);
+  const job = (reached: string) => new Queued({ reached } as Call<void>, "alone", nothing, nothing);
   const one = job("nothing");
   expect([1, 2, 3].map(() => one.goesElsewhere("ended session", "alone", 2))).toEqual([true, true, false]);
   // A server that refuses the login has not had the call, so this does not count as a repeat.
   const other = job("nothing");
   expect([1, 2, 3].map(() => other.goesElsewhere("refused login", "alone", 1))).toEqual([true, true, true]);
-  for (const beyond of ["calls", "commits", "rows"])
-    expect(job(beyond).goesElsewhere("ended session", "alone", 9), beyond).toBe(false);
+  for (const reached of ["calls", "commits", "rows"])
+    expect(job(reached).goesElsewhere("ended session", "alone", 9), reached).toBe(false);
 });
 
 // -- what ends a call, and what it keeps waiting ----------------------------------------------------------------------

@@ -3,7 +3,7 @@
 import { beforeEach, expect, test } from "vitest";
 import type { Connection } from "../../js/connection/connection.ts";
 import { Operation, type Conversation } from "../../js/connection/operation.ts";
-import { Call, type Attached, type Made, type Outcome } from "../../js/session/call.ts";
+import { Call, type Consumer, type Made, type Outcome } from "../../js/session/call.ts";
 import { PgzError, PostgresError } from "../../js/util/errors.ts";
 
 /** A connection whose operations end when the test says so. */
@@ -64,14 +64,14 @@ test("a call that succeeds tells its maker, its listeners, its holder, and then 
   expect(log.at(-1)).toEqual(["promise", "a"]);
 });
 
-test("a call that fails tells its holder and its attached stream first, then its maker and its listeners", async () => {
+test("a call that fails tells its holder and its consumer first, then its maker and its listeners", async () => {
   const call = made();
   const error = failure();
   call.holder = { onSuccess: () => log.push("holder: succeeded"), onFailure: (given) => log.push(["holder", given]) };
-  call.attached = { fail: (given) => log.push(["attached", given]) };
+  call.consumer = { fail: (given) => log.push(["consumer", given]) };
   call.whenOver(() => log.push("listener"));
   call.fail(error);
-  expect(log).toEqual([["holder", error], ["attached", error], ["maker", { ...nothing, error }], "listener"]);
+  expect(log).toEqual([["holder", error], ["consumer", error], ["maker", { ...nothing, error }], "listener"]);
   await expect(call.promise).rejects.toBe(error);
 });
 
@@ -83,7 +83,7 @@ test("a call ends once, and later outcomes are ignored", async () => {
   const before = [...log];
   for (const call of [won, lost]) {
     call.holder = { onSuccess: () => log.push("holder"), onFailure: () => log.push("holder") };
-    call.attached = { fail: () => log.push("attached") };
+    call.consumer = { fail: () => log.push("consumer") };
     call.succeed("b");
     call.fail(failure());
     call.interrupt(failure);
@@ -118,7 +118,7 @@ test("a listener that is added after the end of a call is told at once", () => {
 
 test("a call hands over a stream when its promise resolves, and a later failure reaches only the stream", async () => {
   const call = made();
-  call.attached = { fail: (error) => log.push(["attached", error]) };
+  call.consumer = { fail: (error) => log.push(["consumer", error]) };
   call.hand("stream");
   expect(await call.promise).toBe("stream");
   expect(call.finished).toBe(false);
@@ -126,7 +126,7 @@ test("a call hands over a stream when its promise resolves, and a later failure 
   call.fail(error);
   expect(log).toEqual([
     ["promise", "stream"],
-    ["attached", error],
+    ["consumer", error],
     ["maker", { ...nothing, error }],
   ]);
   expect(await call.promise).toBe("stream");
@@ -147,10 +147,10 @@ test("a failed stream leaves no unhandled rejection that the user could not catc
 test("written data of a stream counts as unread as long as the stream says so", () => {
   const call = made();
   expect(call.isUnread()).toBe(false);
-  call.attached = { fail: () => {} };
+  call.consumer = { fail: () => {} };
   expect(call.isUnread()).toBe(false);
   let isUnread = true;
-  call.attached = { fail: () => {}, isUnread: () => isUnread } satisfies Attached;
+  call.consumer = { fail: () => {}, isUnread: () => isUnread } satisfies Consumer;
   expect(call.isUnread()).toBe(true);
   isUnread = false;
   expect(call.isUnread()).toBe(false);
@@ -240,11 +240,11 @@ test.each([
   ["calls", { retryable: true, committed: false }],
   ["commits", { retryable: false, committed: false }],
   ["rows", { retryable: false, committed: true }],
-] as const)("an error says what cannot be taken back any more: %s", async (beyond, facts) => {
+] as const)("an error says what cannot be taken back any more: %s", async (reached, facts) => {
   const call = made();
-  expect(call.beyond).toBe("nothing");
-  if (beyond !== "nothing") call.reaches(beyond);
-  expect(call.beyond).toBe(beyond);
+  expect(call.reached).toBe("nothing");
+  if (reached !== "nothing") call.reaches(reached);
+  expect(call.reached).toBe(reached);
   call.fail(failure());
   await expect(call.promise).rejects.toMatchObject({ ...facts, hasNoEffect: facts.retryable });
 });

@@ -111,11 +111,11 @@ describe("lags", () => {
     const facts = memory.of("one");
     memory.mark(primary(90n, 2), 3_000);
     memory.answered(facts, standby(100n, 1), 1);
-    expect(memory.canTell(facts)).toBe(false);
+    expect(memory.knowsLag(facts)).toBe(false);
     expect(facts.upToDateAsOf).toBe(-Infinity);
     // The role may not read the timeline.
     memory.answered(facts, standby(100n, 0), 1);
-    expect(memory.canTell(facts)).toBe(true);
+    expect(memory.knowsLag(facts)).toBe(true);
     expect(facts.upToDateAsOf).toBe(3_000);
   });
 

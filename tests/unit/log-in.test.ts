@@ -100,24 +100,26 @@ test("a socket with bytes after the login otherwise behaves like the original", 
   const connect = connectWith(() => ({
     ...{ address: "10.0.0.1", readsWhileIdle: true },
     startTls: async (name: string) => (told.push(["tls", name]), secured),
-    hold: (isHeld: boolean) => void told.push(["hold", isHeld]),
+    ref: () => void told.push("ref"),
+    unref: () => void told.push("unref"),
     flushed: () => (told.push("flushed"), undefined),
     close: async () => void told.push("close"),
   }));
   const { socket } = (await loggedIn({ connect }, wire.readyForQuery())).handover;
   expect(socket).toMatchObject({ address: "10.0.0.1", readsWhileIdle: true });
   told.length = 0;
-  socket.hold!(true);
+  socket.ref!();
+  socket.unref!();
   socket.flushed!();
   expect(await socket.startTls("name")).toBe(secured);
   await socket.close();
-  expect(told).toEqual([["hold", true], "flushed", ["tls", "name"], "close"]);
+  expect(told).toEqual(["ref", "unref", "flushed", ["tls", "name"], "close"]);
 });
 
 test("a socket without optional methods is handed over without them", async () => {
   const { socket } = (await loggedIn({}, wire.readyForQuery())).handover;
   expect(socket.flushed!()).toBeUndefined();
-  expect(() => socket.hold!(false)).not.toThrow();
+  expect(() => socket.unref!()).not.toThrow();
 });
 
 test.each([1, 2, 3, 7, 64, 999])("in chunks of %d bytes the login reads its own messages and no more", async (size) => {

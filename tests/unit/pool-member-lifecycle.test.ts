@@ -62,7 +62,7 @@ function keep(pool: Partial<PoolConfig>, connection = () => new FakeConnection()
     counters: { queries: 0, errors: 0, rows: 0, bytes: 0, running: 0 },
     pool: { ...resolvePool({}, undefined, false), ...pool },
     configWith: (given) => ({ ...config, ...given }) as typeof config,
-    tell: (event) => void told.push(event),
+    emit: (event) => void told.push(event),
     demoted: (member) => void told.push(["demoted", member]),
   });
   return { lifecycle, told, connections, connects };

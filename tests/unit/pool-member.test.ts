@@ -14,17 +14,17 @@ function connectionOf(traits: Record<string, unknown> = {}): Connection {
   const config = configOf("any");
   return {
     ...{ core, config, parameters: new Map(), transactionStatus: "I", closed: undefined, stopping: undefined },
-    ...{ isBusy: false, refusedWrite: false, isPooled: false, processId: 7, tell: () => {}, ...traits },
+    ...{ isBusy: false, refusedWrite: false, isPooled: false, processId: 7, callCore: () => {}, ...traits },
   } as unknown as Connection;
 }
 
 const memberOf = (traits?: Record<string, unknown>) => new Member(connectionOf(traits), 1, 3, 10, 20);
 
-test("the socket is told when hold changes, and not at each call", () => {
-  const told: boolean[] = [];
-  const member = memberOf({ hold: (isHeld: boolean) => told.push(isHeld) });
-  for (const isHeld of [true, false, false, true, true, false]) member.hold(isHeld);
-  expect(told).toEqual([false, true, false]);
+test("the socket is told of a change, and not of each call", () => {
+  const told: string[] = [];
+  const member = memberOf({ ref: () => told.push("ref"), unref: () => told.push("unref") });
+  for (const call of ["ref", "unref", "unref", "ref", "ref", "unref"] as const) member[call]();
+  expect(told).toEqual(["unref", "ref", "unref"]);
 });
 
 test("a new member is busy, without borrowers, and of the given generation", () => {

@@ -20,7 +20,7 @@ function connect(to = server) {
   const connection = {
     transactionStatus: "I",
     onCommand: undefined as Connection["onCommand"],
-    tell: (command: (handle: CoreConnection) => void) => command(handle),
+    callCore: (command: (handle: CoreConnection) => void) => command(handle),
   };
   const told = new Learned();
   const changes = new SchemaChanges(connection as unknown as Connection, to.database, told);

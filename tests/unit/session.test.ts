@@ -22,7 +22,7 @@ function connect() {
     integerDatetimes: true,
     parameters: new Map<string, string>(),
     onCommand: undefined as Connection["onCommand"],
-    tell: (command: (handle: { forget: (id: number) => void }) => void) =>
+    callCore: (command: (handle: { forget: (id: number) => void }) => void) =>
       command({ forget: (id) => void forgotten.push(id) }),
   };
   return { connection, session: new Session(connection as unknown as Connection), forgotten };

@@ -123,7 +123,7 @@ export class PgzPreparedQuery<T extends PreparedQueryConfig = PreparedQueryConfi
       }
     } finally {
       await source.return?.();
-      await this.#tellCache();
+      await this.#invalidateCache();
     }
   }
 
@@ -164,7 +164,7 @@ export class PgzPreparedQuery<T extends PreparedQueryConfig = PreparedQueryConfi
   }
 
   /** Tells the cache of a write that did not go through it. */
-  async #tellCache(): Promise<void> {
+  async #invalidateCache(): Promise<void> {
     const tables = [...this.writes];
     if (tables.length) await this.#options.cache?.onMutate({ tables });
   }

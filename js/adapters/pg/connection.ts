@@ -60,7 +60,8 @@ export class Connection extends EventEmitter {
     this.stream = new WireStream({
       write: (bytes, done) => this.#writeRaw(bytes, done),
       destroy: (error) => this.#destroy(error),
-      hold: (isHeld) => this.#handover?.socket.hold?.(isHeld),
+      ref: () => this.#handover?.socket.ref?.(),
+      unref: () => this.#handover?.socket.unref?.(),
       isWritable: () => this.#handover !== undefined && !this.#isOver,
       isDestroyed: () => this.#isOver,
       isEncrypted: () => this.#handover?.encrypted ?? false,
@@ -84,12 +85,17 @@ export class Connection extends EventEmitter {
     this.#handover = handover;
     this.emit("connect");
     for (const [parameterName, parameterValue] of handover.parameters)
-      this.#tell({ name: "parameterStatus", length: 0, parameterName, parameterValue });
+      this.#emitMessage({ name: "parameterStatus", length: 0, parameterName, parameterValue });
     const key = handover.backendKey;
     const view = new DataView(key.buffer, key.byteOffset, key.byteLength);
     if (key.length >= 8)
-      this.#tell({ name: "backendKeyData", length: 12, processID: view.getInt32(0), secretKey: view.getInt32(4) });
-    this.#tell({ name: "readyForQuery", length: 5, status: "I" });
+      this.#emitMessage({
+        name: "backendKeyData",
+        length: 12,
+        processID: view.getInt32(0),
+        secretKey: view.getInt32(4),
+      });
+    this.#emitMessage({ name: "readyForQuery", length: 5, status: "I" });
     this.read();
     return handover;
   }
@@ -242,7 +248,7 @@ export class Connection extends EventEmitter {
     if (this.#isOver) return;
     const taker = type === DATA_ROW ? this.#owner?.rowTaker() : undefined;
     if (taker) return taker.takeRow(bytes, this.#characters(bytes), at, end);
-    this.#tell(messageOf(type, bytes, at, end) as Message);
+    this.#emitMessage(messageOf(type, bytes, at, end) as Message);
   };
 
   #characters(bytes: Buffer): string {
@@ -254,7 +260,7 @@ export class Connection extends EventEmitter {
   }
 
   /** Emits a message. An error that a listener throws is the application's, and ends nothing here. */
-  #tell(message: Message): void {
+  #emitMessage(message: Message): void {
     const event = message.name === "error" ? "errorMessage" : message.name;
     try {
       if (this.listenerCount("message")) this.emit("message", message);

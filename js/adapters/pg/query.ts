@@ -185,7 +185,7 @@ export class Query extends EventEmitter implements RowTaker {
     try {
       const row = this.reader!.read(bytes, ascii, at, end);
       if (this.#accumulates) this._result.rows.push(row);
-      if (this.#emits) this.#tell(row);
+      if (this.#emits) this.#emitRow(row);
     } catch (error) {
       if (error instanceof MalformedMessage) throw error;
       this._canceledDueToError = error as Error;
@@ -201,12 +201,12 @@ export class Query extends EventEmitter implements RowTaker {
       this._canceledDueToError = error as Error;
       return;
     }
-    if (this.#emits) this.#tell(row);
+    if (this.#emits) this.#emitRow(row);
     if (this.#accumulates) this._result.addRow(row);
   }
 
   /** Emits a row. An error that a listener throws is not the query's. */
-  #tell(row: Row): void {
+  #emitRow(row: Row): void {
     try {
       this.emit("row", row, this._result);
     } catch (error) {

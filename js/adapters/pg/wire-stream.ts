@@ -8,7 +8,8 @@ import { EventEmitter } from "node:events";
 interface Wire {
   write(bytes: Uint8Array, done?: (error?: Error) => void): void;
   destroy(error?: Error): void;
-  hold(isHeld: boolean): void;
+  ref(): void;
+  unref(): void;
   isWritable(): boolean;
   isDestroyed(): boolean;
   isEncrypted(): boolean;
@@ -100,12 +101,12 @@ export class WireStream extends EventEmitter {
   }
 
   ref(): this {
-    this.#wire.hold(true);
+    this.#wire.ref();
     return this;
   }
 
   unref(): this {
-    this.#wire.hold(false);
+    this.#wire.unref();
     return this;
   }
 

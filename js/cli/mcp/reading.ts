@@ -38,8 +38,8 @@ export interface Reading {
   readonly cut: Cut | undefined;
 }
 
-/** Reads until the end or a cap. Calls `heard` with the number of bytes so far. */
-export async function read(transaction: Transaction, asked: Asked, heard: (bytes: number) => void): Promise<Reading> {
+/** Reads until the end or a cap. Calls `onBytes` with the number of bytes so far. */
+export async function read(transaction: Transaction, asked: Asked, onBytes: (bytes: number) => void): Promise<Reading> {
   const { sql, values, format, maxRows, maxBytes, timeout } = asked;
   let end: QueryEnd | undefined;
   const pieces: Uint8Array[] = [];
@@ -60,7 +60,7 @@ export async function read(transaction: Transaction, asked: Asked, heard: (bytes
     });
     for await (const piece of stream as unknown as AsyncIterable<Uint8Array>) {
       pieces.push(piece);
-      heard((bytes += piece.length));
+      onBytes((bytes += piece.length));
     }
   } catch (error) {
     // Rows that arrived before the deadline are valid.

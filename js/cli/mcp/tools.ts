@@ -27,7 +27,7 @@ export interface Context {
   readonly schemas: readonly string[] | undefined;
   readonly signal: AbortSignal;
   /** Called with the number of bytes that were read so far. */
-  readonly heard: (bytes: number) => void;
+  readonly onBytes: (bytes: number) => void;
 }
 
 interface Schema {
@@ -170,7 +170,7 @@ const capsOf = ({ most }: Context, maxRows = most.maxRows, maxBytes = most.maxBy
   timeout: most.timeout,
 });
 
-async function rowsOf(asked: Asked, { guard, most, signal, heard }: Context): Promise<Answer> {
+async function rowsOf(asked: Asked, { guard, most, signal, onBytes }: Context): Promise<Answer> {
   const from = performance.now();
   return await guard.run(async (transaction) => {
     const { fields } = await described(transaction, asked.sql, asked.timeout);
@@ -178,7 +178,7 @@ async function rowsOf(asked: Asked, { guard, most, signal, heard }: Context): Pr
     // LISTEN, PREPARE TRANSACTION.
     if (!fields.length) throw returnsNothing();
     const columns = await columnsOf(transaction, fields);
-    const reading = await read(transaction, asked, heard);
+    const reading = await read(transaction, asked, onBytes);
     return rowsAnswer({ reading, format: asked.format, columns, most, elapsedMs: performance.now() - from });
   }, signal);
 }

@@ -13,7 +13,7 @@ export class Watcher {
   readonly #ours: string;
   readonly #folders = new Map<string, FSWatcher>();
   #hasChanged = false;
-  #tell: () => void = () => {};
+  #wake: () => void = () => {};
 
   /** `ours` is the file that is written, which is not a source. */
   constructor(ours: string) {
@@ -56,7 +56,7 @@ export class Watcher {
       signal.throwIfAborted();
       const aborted = () => reject(signal.reason as Error);
       signal.addEventListener("abort", aborted, { once: true });
-      this.#tell = () => {
+      this.#wake = () => {
         signal.removeEventListener("abort", aborted);
         resolve();
       };
@@ -66,7 +66,7 @@ export class Watcher {
   #changed(folder: string, name: string | null): void {
     if (name !== null && (!SOURCE.test(name) || path.join(folder, name) === this.#ours)) return;
     this.#hasChanged = true;
-    this.#tell();
+    this.#wake();
   }
 }
 

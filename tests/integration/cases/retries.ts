@@ -150,8 +150,8 @@ export const retries: Cases = {
     });
     await t.assert.rejects(cutInBatch, { code: "57P01", transaction: "unknown", retryable: false });
     // A callback may go on after its transaction has rejected.
-    let tellItsEnd!: () => void;
-    const isOver = new Promise<void>((resolve) => (tellItsEnd = resolve));
+    let endIt!: () => void;
+    const isOver = new Promise<void>((resolve) => (endIt = resolve));
     let late: Promise<PgzError> | undefined;
     const cutBefore = other.transaction(async (tx) => {
       await keep(tx);
@@ -163,7 +163,7 @@ export const retries: Cases = {
       );
     });
     await t.assert.rejects(cutBefore, { code: "57P01", transaction: "unknown" });
-    tellItsEnd();
+    endIt();
     await until(() => late !== undefined);
     t.assert.equal((await late)!.transaction, "unknown");
     let inner: unknown;

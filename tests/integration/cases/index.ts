@@ -3,6 +3,7 @@ import { casesOf, type Case } from "../context.ts";
 import { batch } from "./batch.ts";
 import { cancel } from "./cancel.ts";
 import { caps } from "./caps.ts";
+import { changedColumns } from "./changed-columns.ts";
 import { channels } from "./channels.ts";
 import { connecting } from "./connecting.ts";
 import { copy } from "./copy.ts";
@@ -43,6 +44,7 @@ export const cases: Case[] = [
   ...casesOf(caps),
   ...casesOf(types),
   ...casesOf(firstRuns),
+  ...casesOf(changedColumns),
   ...casesOf(usage),
   ...casesOf(errors, { differs: ["engine"] }),
   ...casesOf(observer),

@@ -15,6 +15,7 @@ export class Borrower implements Waiter {
   readonly isAlone: boolean;
   readonly since: number;
   readonly isStream: boolean;
+  queueIndex = -1;
   readonly #slots: Slots;
   #resolve: ((member: Member) => void) | undefined;
   #reject: ((error: unknown) => void) | undefined;

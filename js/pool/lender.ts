@@ -252,6 +252,7 @@ export class Borrowing<T> extends QueuedCall<T> implements Waiter, Holder {
   since = 0;
   /** The member that was lent. */
   #member: Member | undefined;
+  queueIndex = -1;
   #isGivenBack = false;
   /** The session ended or refused the login before it started the call. */
   #goesElsewhere = false;

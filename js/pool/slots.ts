@@ -8,7 +8,7 @@
 //   open + connecting <= max. A connection that is being closed counts until it is closed. After `resize` to fewer,
 //   lent connections exceed `max` until their borrowers give them back.
 import type { PgzError } from "../util/errors.ts";
-import { Fifo } from "./fifo.ts";
+import { Fifo, type Queued } from "./fifo.ts";
 import type { Member } from "./member.ts";
 import type { PoolConfig } from "./options.ts";
 
@@ -22,7 +22,7 @@ export interface BorrowRequest {
 }
 
 /** A borrower that waits for a connection. One of its two functions is called, once. */
-export interface Waiter extends BorrowRequest {
+export interface Waiter extends BorrowRequest, Queued {
   take(member: Member): void;
   fail(error: unknown): void;
 }

@@ -126,6 +126,7 @@ export class World {
       since: this.clock.now,
       isAlone,
       isStream,
+      queueIndex: -1,
       take: (member: Member) => {
         if (this.waiters.shift() !== waiter) this.#fault("not first in, first out");
         this.#lent(member, isAlone);

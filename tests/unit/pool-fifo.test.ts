@@ -1,8 +1,8 @@
 // First in, first out, compared with a list in the plainest form, over sequences that a seed decides.
 import { expect, test } from "vitest";
-import { Fifo } from "../../js/pool/fifo.ts";
+import { Fifo, type Queued } from "../../js/pool/fifo.ts";
 
-interface Item {
+interface Item extends Queued {
   readonly n: number;
 }
 
@@ -23,12 +23,12 @@ test.each([1, 2, 3])("a Fifo behaves like a list from which each item may leave 
     // Grows and shrinks by turns, and is empty now and then.
     const isGrowing = n % 1_000 < 450;
     if (next() < (isGrowing ? 0.7 : 0.3)) {
-      const item = { n };
+      const item = { n, queueIndex: -1 };
       fifo.add(item);
       list.push(item);
     } else {
       const at = next() < 0.7 ? 0 : Math.floor(next() * list.length);
-      const [item = { n: -1 }] = list.splice(at, 1);
+      const [item = { n: -1, queueIndex: -1 }] = list.splice(at, 1);
       expect(fifo.delete(item)).toBe(item.n >= 0);
       expect(fifo.delete(item)).toBe(false);
     }
@@ -40,14 +40,14 @@ test.each([1, 2, 3])("a Fifo behaves like a list from which each item may leave 
 
 test("each step costs the same, however many items there are", () => {
   const fifo = new Fifo<Item>();
-  const items = Array.from({ length: 100_000 }, (_, n) => ({ n }));
+  const items = Array.from({ length: 100_000 }, (_, n) => ({ n, queueIndex: -1 }));
   for (const item of items) fifo.add(item);
   let reads = 0;
   // Like a queue that never becomes empty: one item leaves, one comes.
   for (const item of items) {
     reads += fifo.first === item ? 1 : 0;
     fifo.delete(item);
-    fifo.add({ n: -1 });
+    fifo.add({ n: -1, queueIndex: -1 });
   }
   expect(reads).toBe(items.length);
   expect(fifo.size).toBe(items.length);

@@ -168,7 +168,7 @@ test("loans and their waiting times are counted", async () => {
   await world.step(() => world.take(true));
   world.wait(true);
   world.leave(0);
-  const stranger = { since: 0, isAlone: true, isStream: false, take: () => {}, fail: () => {} };
+  const stranger = { since: 0, isAlone: true, isStream: false, queueIndex: -1, take: () => {}, fail: () => {} };
   expect(world.slots.leave(stranger)).toBe(false);
   expect(world.slots.counts).toEqual({
     ...{ acquires: 3, acquireMs: 51, emptyAcquires: 2, emptyAcquireMs: 51, canceledAcquires: 1, acquireTimeouts: 0 },

@@ -284,3 +284,24 @@ test("a stream that was never read is cancelled if its COPY does not happen", as
   for (const source of ["a", null, undefined, [], { cancel: true }]) leave(source);
   await quiet();
 });
+
+test("two COPYs at once have a buffer each, and one that was broken off while it wrote keeps its own", async () => {
+  const buffers = new Set<ArrayBufferLike>();
+  const target = (mostWrites = Infinity) =>
+    Object.assign(new FakeTarget(), {
+      mostWrites,
+      async write(this: FakeTarget, buffer: Uint8Array, end: number) {
+        buffers.add(buffer.buffer);
+        return FakeTarget.prototype.write.call(this, buffer, end);
+      },
+    });
+  await sendSource(target(), "a");
+  await sendSource(target(), "b");
+  expect(buffers.size).toBe(1);
+  await Promise.all([sendSource(target(), slowly("c", "d")), sendSource(target(), slowly("e", "f"))]);
+  expect(buffers.size).toBe(2);
+  buffers.clear();
+  await sendSource(target(1), "g");
+  await sendSource(target(), "h");
+  expect(buffers.size).toBe(2);
+});

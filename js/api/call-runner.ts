@@ -140,23 +140,29 @@ export abstract class CallRunner {
     const call = new Call<T>({ timeout, maker, observation, subject, isOfUser, isDebug: Boolean(config.debug) });
     maker.add(call);
     const whenFree = use === "stream" || use === "loop" ? this.#opens(call, use, options.closeWhenDone) : NOTHING;
-    const signals = [signal, options[LEAVING], this.signal];
+    const leaving = options[LEAVING];
     if (observation) {
       observation.run(() => {
-        this.#prepare(call, signals);
+        this.#prepare(call, signal, leaving);
         this.perform(call, use, body, whenFree);
       });
     } else {
-      this.#prepare(call, signals);
+      this.#prepare(call, signal, leaving);
       this.perform(call, use, body, whenFree);
     }
     return call.promise;
   }
 
   /** Called in the context of the call's observation, which the comment may name. */
-  #prepare(call: Pick<Call<unknown>, "comment" | "abortOn" | "interrupt">, signals: (AbortSignal | undefined)[]): void {
+  #prepare(
+    call: Pick<Call<unknown>, "comment" | "abortOn" | "interrupt">,
+    signal: AbortSignal | undefined,
+    leaving: AbortSignal | undefined,
+  ): void {
     call.comment = commentOf(this.config);
-    call.abortOn(...signals);
+    call.abortOn(signal);
+    call.abortOn(leaving);
+    call.abortOn(this.signal);
     if (this.#stopped) call.interrupt(this.#stopped);
   }
 

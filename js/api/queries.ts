@@ -129,7 +129,7 @@ export abstract class Queries extends CallRunner {
         const result = { rows: rows.take(), rowCount, command, fields: rows.fields };
         call.succeed(truncated ? { ...result, truncated } : result);
       };
-      new Execution(call, session, { query, form, newSink: () => rows.sink, ended }, ending).begin();
+      new Execution(call, session, { query, form, newSink: () => rows, ended }, ending).begin();
     };
   }
 
@@ -246,7 +246,7 @@ export abstract class Queries extends CallRunner {
       };
       const fail = (error: PgzError) => Object.assign(error, { completed: results.map(({ command }) => command) });
       call.consumer = { fail };
-      const conversation = { rows: rows.sink, severalResults: true, on: { complete } };
+      const conversation = { rows, severalResults: true, on: { complete } };
       const operation = call.operate(
         connection,
         (handle) => {

@@ -41,7 +41,8 @@ export class TransactionRun<T> implements Earlier {
     this.#config = config;
     this.#counters = counters;
     this.#parts = parts;
-    this.call.abortOn(signal, config.signal);
+    this.call.abortOn(signal);
+    this.call.abortOn(config.signal);
   }
 
   get idleMark(): number | undefined {

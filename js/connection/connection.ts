@@ -23,6 +23,7 @@ import { copyOf, ownError } from "../util/trace.ts";
 import { CANCEL_DEADLINE, MOST_PARAMETERS, TERMINATE_DEADLINE } from "../util/limits.ts";
 import { emit, hasMethod } from "../util/observer.ts";
 import { withDeadline } from "../util/deadline.ts";
+import { inMicrotask } from "../util/microtask.ts";
 import {
   MORE,
   OUTPUT,
@@ -109,6 +110,7 @@ export class Connection {
   /** Input waits in the core until the rows in front of it are taken. */
   #parked = false;
   readonly #outbox: Outbox;
+  readonly #takeOutput = (): Uint8Array => this.core.takeOutput();
   readonly #delivery: RowDelivery;
   readonly #events: OperationEvents;
   /**
@@ -406,7 +408,7 @@ export class Connection {
   /** Starts in a microtask: output leaves at the end of this turn, and the pump then mostly need not wait for it. */
   #startPump(): void {
     this.#pumping = true;
-    queueMicrotask(() => void this.#pump());
+    inMicrotask(() => void this.#pump());
   }
 
   async #pump(): Promise<void> {
@@ -484,7 +486,7 @@ export class Connection {
     if (status & ROWS && operation) this.#delivery.offer(operation, (status & ROWS_FULL) !== 0);
     // One write takes all waiting output, even of several commands. The pump waits for it, because that is workerd's
     // only back-pressure.
-    if (output && !this.#closed) this.#outbox.push(() => this.core.takeOutput());
+    if (output && !this.#closed) this.#outbox.push(this.#takeOutput);
   }
 
   /**

@@ -5,6 +5,7 @@
 // of users, or what is done with rows.
 import type { PgzError } from "../util/errors.ts";
 import type { CallSubject, Observation, Truncation } from "../util/observer.ts";
+import { inMicrotask } from "../util/microtask.ts";
 import type { Column, EventOf, ItemOutcome } from "../wasm/boundary.ts";
 
 /**
@@ -116,6 +117,8 @@ export interface NotificationListener {
   full(): Promise<void> | undefined;
 }
 
+const nothing = (): void => {};
+
 export class Operation {
   readonly conversation: Conversation;
   readonly owner: Owner | undefined;
@@ -144,7 +147,7 @@ export class Operation {
   /** The operation's portal may have more rows. */
   suspended = false;
   /** Ends the wait for a full sink. */
-  wake: () => void = () => {};
+  wake = nothing;
   /** `stopping`: the operation was abandoned, so its rows are dropped and the server is told to stop. */
   #life: "running" | "stopping" | "over" = "running";
   #outcome = WHOLE;
@@ -164,8 +167,9 @@ export class Operation {
    * `error`), or when the connection is gone (see `lost`). Creates no promise.
    */
   whenOver(listener: () => void): void {
-    if (this.#life === "over") queueMicrotask(listener);
-    else (this.#listeners ??= []).push(listener);
+    if (this.#life === "over") inMicrotask(listener);
+    else if (this.#listeners) this.#listeners.push(listener);
+    else this.#listeners = [listener]; // an array that grows begins with room for 17
   }
 
   /** The same as a promise, which rejects when the connection is gone. Its rejection is always handled. */
@@ -252,6 +256,6 @@ export class Operation {
     this.#listeners = undefined;
     // In a later microtask, because a listener may start the next operation while events of this chunk are not all
     // handled.
-    listeners?.forEach((listener) => queueMicrotask(listener));
+    listeners?.forEach(inMicrotask);
   }
 }

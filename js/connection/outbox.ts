@@ -5,6 +5,7 @@
 //                                                   └──> a promise: the next one when it has resolved
 //
 // Knows a socket's `write`. Must not know what the bytes mean, or what a failed write means.
+import { inMicrotask } from "../util/microtask.ts";
 
 export class Outbox {
   readonly #write: (bytes: Uint8Array) => Promise<void> | undefined;
@@ -39,7 +40,7 @@ export class Outbox {
     if (this.#isSending) return;
     this.#isSending = true;
     // Bytes pushed later in this turn leave with these.
-    queueMicrotask(this.#send);
+    inMicrotask(this.#send);
   }
 
   /** Stops writing. */
@@ -66,7 +67,8 @@ export class Outbox {
   };
 
   #end(): void {
-    this.#waiting.length = 0;
+    // An array that was emptied by its length gets new memory with the next item.
+    if (this.#waiting.length) this.#waiting.length = 0;
     this.#isSending = false;
     this.#left?.resolve();
     this.#left = undefined;

@@ -19,6 +19,7 @@ import { PgzError, UsageError } from "../util/errors.ts";
 import { emit, hasMethod, inside, newEventId, type Observer } from "../util/observer.ts";
 import { mayBegin } from "../util/statement-words.ts";
 import { copyOf } from "../util/trace.ts";
+import { inMicrotask } from "../util/microtask.ts";
 import { Borrower } from "./borrower.ts";
 import { changeOf } from "./session-changes.ts";
 import type { Member } from "./member.ts";
@@ -271,7 +272,7 @@ export class Borrowing<T> extends QueuedCall<T> implements Waiter, Holder {
 
   /** In a microtask: the code that gives the member back may be in the middle of reading from its connection. */
   take(member: Member): void {
-    queueMicrotask(() => this.beginOn(member));
+    inMicrotask(() => this.beginOn(member));
   }
 
   /**
@@ -279,7 +280,7 @@ export class Borrowing<T> extends QueuedCall<T> implements Waiter, Holder {
    */
   fail(error: unknown): void {
     const own = error instanceof PgzError ? copyOf(error) : error;
-    queueMicrotask(() => this.end(own));
+    inMicrotask(() => this.end(own));
   }
 
   end(error: unknown): void {

@@ -48,22 +48,29 @@ function newDecoder(columns: readonly Column[], form: ValueForm, mode: RowMode, 
   );
 }
 
-export class Collector<Row> {
+export class Collector<Row> implements RowSink {
   fields: readonly Column[] = [];
-  readonly sink: RowSink;
+  readonly #form: ValueForm;
+  readonly #mode: RowMode;
+  readonly #catalog: ParserNames;
+  #decode!: RowDecoder;
   #batches: Row[][] = [];
 
   constructor(form: ValueForm, mode: RowMode, catalog: ParserNames) {
-    let decode: RowDecoder;
-    this.sink = {
-      columns: (columns) => {
-        checkNames(form, columns);
-        this.fields = columns;
-        this.#batches = []; // of an earlier run, if the statement is repeated
-        decode = decoderOf(columns, form, mode, catalog);
-      },
-      rows: (view) => void this.#batches.push(decode(view) as Row[]),
-    };
+    this.#form = form;
+    this.#mode = mode;
+    this.#catalog = catalog;
+  }
+
+  columns(columns: readonly Column[]): void {
+    checkNames(this.#form, columns);
+    this.fields = columns;
+    this.#batches = []; // of an earlier run, if the statement is repeated
+    this.#decode = decoderOf(columns, this.#form, this.#mode, this.#catalog);
+  }
+
+  rows(view: Uint8Array): void {
+    this.#batches.push(this.#decode(view) as Row[]);
   }
 
   /** Returns the rows that have come since the last call. */

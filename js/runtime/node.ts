@@ -119,10 +119,13 @@ class NodeSocket implements Socket {
     });
   }
 
-  /** Everything written in one turn of the event loop leaves together, when the turn is over. */
+  /**
+   * The first write of a turn of the event loop leaves at once, and the others together, when the turn is over. Mostly
+   * there is one, since the driver gathers what is sent in a turn.
+   */
   #writeShort(bytes: Uint8Array): undefined {
     const raw = this.#raw;
-    if (!this.#leaving++) {
+    if (++this.#leaving === 2) {
       raw.cork();
       process.nextTick(() => raw.uncork());
     }

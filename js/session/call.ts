@@ -189,13 +189,13 @@ export class Call<T> {
     this.#reached = reached;
   }
 
-  /** Ends the call when any of these signals aborts, or has already aborted. */
-  abortOn(...signals: (AbortSignal | undefined)[]): void {
-    for (const signal of signals) {
-      if (!signal || this.finished) continue;
-      const stop = onAbort(signal, () => this.interrupt((facts) => new AbortError(signal.reason, facts)));
-      (this.#stops ??= []).push(stop);
-    }
+  /** Ends the call when the signal aborts, or has already aborted. */
+  abortOn(signal: AbortSignal | undefined): void {
+    if (signal && !this.finished) (this.#stops ??= []).push(this.#interruptOn(signal));
+  }
+
+  #interruptOn(signal: AbortSignal): () => void {
+    return onAbort(signal, () => this.interrupt((facts) => new AbortError(signal.reason, facts)));
   }
 
   /** Puts an operation of this call on the wire. */

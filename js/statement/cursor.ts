@@ -69,7 +69,7 @@ export class Cursor<Row> {
     if (this.#isOwn) transaction.begin("BEGIN");
     const { [LIMIT_ROWS]: rows, [LIMIT_BYTES]: bytes, [LIMIT_FIELD_BYTES]: fieldBytes } = form.limits;
     const limits = limitsOf({ rows, bytes, fieldBytes, fetch: size });
-    const newSink = () => this.#rows.sink;
+    const newSink = () => this.#rows;
     const executing = execute(this.#call, this.#session, { query, form: { ...form, limits }, newSink });
     const work = executing.then((operation) => this.#take(operation));
     this.#working = work.catch(() => {});
@@ -106,7 +106,7 @@ export class Cursor<Row> {
 
   async #fetch(): Promise<Row[]> {
     const operation = this.#call.operate(this.#session.connection, (handle) => handle.fetch(), {
-      rows: this.#rows.sink,
+      rows: this.#rows,
     });
     await operation.done;
     if (operation.error) throw operation.error;

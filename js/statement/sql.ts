@@ -283,7 +283,8 @@ export function checkNoTag(input: unknown): void {
  * values, as pg takes them.
  */
 export function toCall(input: QueryInput | TemplateStringsArray, given: readonly unknown[]): [Query, options: object] {
-  if (isTemplate(input)) return [new Fragment(input, given), {}];
+  if (isTemplate(input)) return [new Fragment(input, given), NO_OPTIONS];
+  if (!given.length) return [toQuery(input), NO_OPTIONS];
   const [values, ...behind] = typeof input === "string" && Array.isArray(given[0]) ? given : [undefined, ...given];
   const query = values ? new Whole(input as string, values as unknown[]) : toQuery(input);
   const [options = {}, ...more] = behind;
@@ -292,6 +293,8 @@ export function toCall(input: QueryInput | TemplateStringsArray, given: readonly
   for (const other of more) if (other !== undefined) checkObject(typeof other === "function" ? other : undefined);
   return [query, options as object];
 }
+
+const NO_OPTIONS: object = Object.freeze({});
 
 /** Other members, which pg's query objects have, would be ignored. Objects of other classes have what they need. */
 function checkMembers(query: object): void {

@@ -220,9 +220,10 @@ export function openBatch(view: Uint8Array, own: boolean): Batch {
   if (own || text > SCRATCH) slots = slotsIn(view.slice(0, text) as OwnBytes);
   else {
     if (scratch.bytes.length < text) slots = scratch = slotsIn(new Uint8Array(2 * text));
-    slots.bytes.set(view.subarray(0, text));
+    // A small batch is copied whole, since a view of its part is more work than the rest's bytes.
+    slots.bytes.set(view.length <= slots.bytes.length ? view : view.subarray(0, text));
   }
-  const { units, textOf } = textsOf(view.subarray(text, json));
+  const { units, textOf } = text < json ? textsOf(view.subarray(text, json)) : NO_TEXTS;
   return {
     count: countOf(view),
     slots,
@@ -232,9 +233,16 @@ export function openBatch(view: Uint8Array, own: boolean): Batch {
   };
 }
 
-function textsOf(bytes: Uint8Array): { readonly units: string; readonly textOf: Batch["textOf"] } {
+interface Texts {
+  readonly units: string;
+  readonly textOf: Batch["textOf"];
+}
+
+const NO_TEXTS: Texts = { units: "", textOf: undefined };
+
+function textsOf(bytes: Uint8Array): Texts {
   try {
-    return { units: bytes.length ? strict.decode(bytes) : "", textOf: undefined };
+    return { units: strict.decode(bytes), textOf: undefined };
   } catch {
     // Not UTF-8, so the lengths in UTF-16 units are wrong: each text is decoded by itself.
     const kept = bytes.slice();

@@ -235,6 +235,16 @@ const rowsTaken = (handle: CoreConnection) => handle.rows_taken();
 /** The bits of a status that say that `takeEvents` has something to return. */
 export const TELLS = EVENT | COMPLETE | READY_IDLE | READY_IN_TRANSACTION | READY_FAILED;
 
+const IDLE: Event = { kind: "ready", status: "I" };
+const IN_TRANSACTION: Event = { kind: "ready", status: "T" };
+const FAILED: Event = { kind: "ready", status: "E" };
+
+function readyOf(status: number): Event | undefined {
+  if (status & READY_IDLE) return IDLE;
+  if (status & READY_IN_TRANSACTION) return IN_TRANSACTION;
+  return status & READY_FAILED ? FAILED : undefined;
+}
+
 /** Maximum number of event texts that a connection remembers, and of characters in one of them. */
 const MOST_KNOWN = 8;
 const LONGEST_KNOWN = 4_096;
@@ -300,16 +310,18 @@ export class Core {
 
   /** Returns all events that this status reports, oldest first. The caller must not change them. */
   takeEvents(status: number): readonly Event[] {
-    const events: Event[] = status & EVENT ? [...this.#jsonEvents()] : [];
-    if (status & COMPLETE) {
-      const count = this.call(rowCount);
-      if (status & NEW_COMMAND) this.#command = this.call(command);
-      events.push({ kind: "complete", command: this.#command, rowCount: count < 0 ? null : count });
-    }
-    if (status & READY_IDLE) events.push({ kind: "ready", status: "I" });
-    if (status & READY_IN_TRANSACTION) events.push({ kind: "ready", status: "T" });
-    if (status & READY_FAILED) events.push({ kind: "ready", status: "E" });
-    return events;
+    const events = status & EVENT ? [...this.#jsonEvents()] : undefined;
+    const complete = status & COMPLETE ? this.#complete(status) : undefined;
+    const ready = readyOf(status);
+    // Of a known statement. An array that grows would begin with room for 17.
+    if (!events && complete && ready) return [complete, ready];
+    return [...(events ?? []), ...(complete ? [complete] : []), ...(ready ? [ready] : [])];
+  }
+
+  #complete(status: number): Event {
+    const count = this.call(rowCount);
+    if (status & NEW_COMMAND) this.#command = this.call(command);
+    return { kind: "complete", command: this.#command, rowCount: count < 0 ? null : count };
   }
 
   #jsonEvents(): readonly JsonEvent[] {

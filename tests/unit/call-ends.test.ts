@@ -67,7 +67,7 @@ test("any of its signals ends a call, with the signal's reason", async () => {
   const [first, second] = [new AbortController(), new AbortController()];
   for (const controller of [first, second]) {
     const call = made();
-    call.abortOn(undefined, first.signal, second.signal);
+    for (const signal of [undefined, first.signal, second.signal]) call.abortOn(signal);
     expect(call.finished).toBe(controller === second);
     controller.abort(controller === first ? "first" : "second");
     expect(await errorOf(call)).toMatchObject({
@@ -83,7 +83,8 @@ test("an already aborted signal ends a call at once, and later signals get no li
   const call = made();
   const { signal } = new AbortController();
   const listens = vi.spyOn(signal, "addEventListener");
-  call.abortOn(AbortSignal.abort(), signal);
+  call.abortOn(AbortSignal.abort());
+  call.abortOn(signal);
   expect(call.finished).toBe(true);
   expect(listens).not.toHaveBeenCalled();
   call.abortOn(signal);

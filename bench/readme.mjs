@@ -59,7 +59,7 @@ function costs() {
     ),
     flights("round trips from an open socket to the first row, nothing known (`earlyQuery` on)", "connect_new"),
     flights("round trips of five new statements in `Promise.all`", "new_5"),
-    flights("round trips of a tenant's query after its setting, which ends with the query", "scope"),
+    flights("round trips of a query with a tenant's setting that lasts only for that query", "scope"),
     `| bytes in the Worker above, minified, gzip | ${bundleKb} kB | ${kilobytes("postgres_js")} | ${kilobytes("pg")} |`,
     line(
       "first row of a cold isolate in workerd, above an empty one",

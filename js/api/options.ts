@@ -28,8 +28,8 @@ export interface CacheOptions {
 /** Options of `query`, `first`, `rows` and other calls that give JavaScript values. */
 export interface QueryOptions extends CallOptions, CacheOptions, ValueOptions {
   /**
-   * `"object"`: a row is an object by column name. `"array"`: a row is its values in the order of `fields`. Default
-   * `"object"`.
+   * `"object"`: a row is an object whose keys are the column names. `"array"`: a row is its values in the order of
+   * `fields`. Default `"object"`.
    */
   readonly rowMode?: "object" | "array" | undefined;
 }

@@ -132,10 +132,11 @@ const observer: Rule<Observer> = (value, name) => {
 export const OPTIONS = {
   /**
    * Name or address of the server, or the absolute path of the folder with its Unix socket. Several hosts, separated by
-   * commas, are tried in their order (docs/connecting.md#several-hosts).
+   * commas, are tried in the order given (docs/connecting.md#several-hosts).
    *
    * @unit text
-   * @defaultValue `localhost`: a name works on every runtime; libpq's own default is a Unix socket, where there are any
+   * @defaultValue `localhost`: a name works on every runtime; libpq's own default is a Unix socket, on systems that
+   * have them
    * @runtimes Workers: no Unix sockets, and a private address only through a binding
    */
   host: optional(host),
@@ -148,7 +149,7 @@ export const OPTIONS = {
    */
   hostaddr: optional(address),
   /**
-   * The port of all hosts. Or as text one port for each host, separated by commas: `"5432,5433"`.
+   * The port of all hosts, or a string with one port for each host, separated by commas: `"5432,5433"`.
    *
    * @unit 1 to 65,535, number or text
    * @defaultValue 5432, PostgreSQL's
@@ -159,7 +160,7 @@ export const OPTIONS = {
    * Which hosts are accepted, by the role that the server reports. The driver leaves any other host and tries the next
    * one (docs/connecting.md#several-hosts).
    *
-   * @defaultValue `any`: one host is what most have
+   * @defaultValue `any`: most programs have one host
    */
   targetSessionAttrs: option(oneOf("any", "read-write", "read-only", "primary", "standby", "prefer-standby"), "any"),
   /**
@@ -183,8 +184,8 @@ export const OPTIONS = {
     ),
   ),
   /**
-   * The role to log in as, here or in the URL. It is required, because an edge runtime has no login name to use
-   * instead.
+   * The role to log in as. It is required (here, in the URL or as `PGUSER`), because an edge runtime has no login name
+   * to use instead.
    *
    * @unit text
    * @defaultValue none: required
@@ -205,14 +206,14 @@ export const OPTIONS = {
   database: option(someText, ({ user }) => user as string),
   /**
    * The password, or a function that returns it (or its promise), for expiring tokens (docs/logins.md). The function
-   * gets host, port, user and database, and is called once for connections that are made together. An empty text is a
+   * gets host, port, user and database, and is called once for connections that are made together. An empty string is a
    * password. `console.log`, JSON and errors never show it.
    *
    * @unit text, function
    */
   password: optional(password),
   /**
-   * Path of a password file of libpq's, used if no password is given (docs/logins.md#password-files).
+   * Path of a libpq password file, used if no password is given (docs/logins.md#password-files).
    *
    * @unit text
    * @defaultValue `PGPASSFILE`, else `~/.pgpass`, unless `environment` is given
@@ -296,9 +297,9 @@ export const OPTIONS = {
   key: optional(pem),
   /**
    * The allowed authentication methods, as in libpq's `require_auth`: a comma-separated list of `none`, `password`,
-   * `md5` and `scram-sha-256`, or all with `!` to exclude them. `scram-sha-256` refuses every downgrade and saves a
-   * round trip; so does `password` over verified TLS. Naming `password` here also allows it over TLS that is not
-   * verified.
+   * `md5` and `scram-sha-256`, or a list with `!` in front of each method, which excludes these methods.
+   * `scram-sha-256` refuses every downgrade and saves a round trip. `password` over verified TLS saves one too. Naming
+   * `password` here also allows it over TLS that is not verified.
    *
    * @unit text
    * @defaultValue any, but cleartext only over verified TLS or a local link
@@ -310,7 +311,7 @@ export const OPTIONS = {
     ),
   ),
   /**
-   * Allows a cleartext password over any link, also without TLS.
+   * Allows a cleartext password over any link, even without TLS.
    *
    * @defaultValue false: it is sent only over verified TLS or a local link
    */
@@ -328,8 +329,8 @@ export const OPTIONS = {
   /**
    * The minimum number of SCRAM iterations over a link on which no certificate is checked (no TLS, or `sslmode`
    * `prefer`, `allow` or `require` without `ca`). There an impostor gets a proof of your password, and with few
-   * iterations can find the password by trying. Over a link whose certificate is checked, or a local one, any number is
-   * accepted, and `pgz-edge doctor` reports one that is too low.
+   * iterations can find the password by guessing. Over a link whose certificate is checked, or a local one, any number
+   * is accepted, and `pgz-edge doctor` reports one that is too low.
    *
    * @unit 1 to 100,000,000
    * @defaultValue 4,096, the least that RFC 7677 recommends, and PostgreSQL's default
@@ -341,13 +342,13 @@ export const OPTIONS = {
    * your CPU.
    *
    * @unit 1 to 100,000,000
-   * @defaultValue 100,000, as pgjdbc and pg; PostgreSQL's default is 4,096
+   * @defaultValue 100,000, as in pgjdbc and pg; PostgreSQL's default is 4,096
    * @runtimes Workers: WebCrypto refuses more than 100,000, so the core derives the key in wasm
    */
   scramMaxIterations: option(whole(1, 100_000_000), 100_000),
   /**
-   * The deadline for DNS, TCP, TLS and authentication together, for each host anew. It cannot be turned off, because an
-   * attempt must end. In a connection string it is in seconds, as in libpq.
+   * The deadline for DNS, TCP, TLS and authentication together. It starts again for each host. It cannot be turned off,
+   * because an attempt must end. In a connection string it is in seconds, as in libpq.
    *
    * @unit milliseconds
    * @defaultValue 10,000
@@ -363,8 +364,8 @@ export const OPTIONS = {
   timeout: option(milliseconds, 0, "every"),
   /**
    * How long a stream that outlives `close()` or `release()` may stall: the server sends nothing, and the reader reads
-   * nothing. Then it ends (at most a tenth later), since it would hold its connection for ever. While the reader waits,
-   * the call's `timeout` applies instead, if it has one. 0: for ever.
+   * nothing. Then the stream ends (at most a tenth later), because it would otherwise hold its connection for ever.
+   * While the reader waits, the call's `timeout` applies instead, if it has one. 0: for ever.
    *
    * @unit milliseconds
    * @defaultValue 30,000
@@ -395,10 +396,10 @@ export const OPTIONS = {
   maxFieldBytes: option(count, 0, "rows"),
   /**
    * What happens to a result that passes a limit. Its statement is cancelled: what it wrote is undone, unless it was
-   * complete by then. `error`: the call rejects or breaks off. `truncate`: the result ends there properly, with a mark
-   * that is not a row: in NDJSON and JSON a last element `{"$truncated":{"limit":…,"value":…,"rows":…}}`, in columnar
-   * output a member of that name; `query` returns `truncated`. TOON and CSV have no place for a mark and refuse
-   * `truncate`, unless the call has an `observer` whose `onQueryEnd` reports it (docs/observer.md).
+   * complete by then. `error`: the call rejects, or its stream breaks off. `truncate`: the result ends there properly,
+   * with a mark that is not a row: in NDJSON and JSON a last element `{"$truncated":{"limit":…,"value":…,"rows":…}}`,
+   * in columnar output a member of that name; `query` returns `truncated`. TOON and CSV have no place for a mark and
+   * refuse `truncate`, unless the call has an `observer` whose `onQueryEnd` reports it (docs/observer.md).
    *
    * @defaultValue `error`: a shortened result must not look complete
    */
@@ -412,9 +413,9 @@ export const OPTIONS = {
   duplicates: option(oneOf("keep", "rename", "error"), "keep", "rows"),
   /**
    * Names of columns in rows. `camelCase` writes `created_at` as `createdAt`, in every format: it removes an underscore
-   * between an ASCII letter or digit and a small ASCII letter (`_id` and `line_2` stay). `fields` have the server's
-   * names, and members of json values stay. `sql.snakeCase` is the inverse. Where two names become one,
-   * `duplicates` says what happens.
+   * between an ASCII letter or digit and a lowercase ASCII letter (`_id` and `line_2` stay). `fields` have the server's
+   * names, and members of json values stay. `sql.snakeCase` is the inverse. Where two names become one, `duplicates`
+   * says what happens.
    *
    * @defaultValue `keep`
    */
@@ -455,8 +456,8 @@ export const OPTIONS = {
   json: option(oneOf("parse", "text"), "parse", "values"),
   /**
    * Your own parsers for JavaScript objects, by a type's OID or SQL name (`uuid`, `uuid[]`, `app.mood`). They override
-   * every other policy (docs/options.md#parsers-of-your-own). The client's parsers apply to a call that has its own
-   * too; for the same type the call's wins.
+   * every other policy (docs/options.md#parsers-of-your-own). A call with parsers of its own also uses the client's.
+   * For the same type the call's parser wins.
    *
    * @unit object of functions
    */
@@ -511,13 +512,13 @@ export const OPTIONS = {
    * from its first use on (`named`), or never (`unnamed`) (docs/poolers.md).
    *
    * @defaultValue `auto`: statements that run once leave nothing on the server
-   * @runtimes PgBouncer from 1.21 on: `named`
+   * @runtimes PgBouncer from 1.21 on: `named` works, with care (docs/poolers.md)
    */
   prepare: option(oneOf("auto", "named", "unnamed"), "auto"),
   /**
-   * How a statement runs that the isolate does not know. `text`: it runs at once, with values and rows as text.
-   * `describe`: the server is asked for its types first, which costs a round trip. Before PostgreSQL 16 a statement
-   * whose rows are read is described first in any case (docs/queries.md#the-first-run-of-a-statement).
+   * How the driver runs a statement that the isolate does not know. `text`: it runs at once, with values and rows as
+   * text. `describe`: the server is asked for its types first, which costs a round trip. Before PostgreSQL 16 a
+   * statement whose rows are read is described first in any case (docs/queries.md#the-first-run-of-a-statement).
    *
    * @defaultValue `text`
    */
@@ -542,7 +543,7 @@ export const OPTIONS = {
   retryOnSerialization: option(attempts, false),
   /**
    * Sends the first query together with the last authentication message, which saves a round trip. `auto` does so only
-   * if the server is known already, by verified TLS or a local link.
+   * if verified TLS or a local link has already shown that the server is the right one.
    *
    * @defaultValue `auto`: elsewhere the query would leave before the server has authenticated itself
    */
@@ -610,7 +611,8 @@ export const OPTIONS = {
    * called in the caller's async context (docs/observer.md#the-trace-in-the-servers-log).
    *
    * @unit function
-   * @defaultValue none: a comment that differs each time defeats caches that go by the text, Hyperdrive's too
+   * @defaultValue none: a comment that differs each time defeats caches that are keyed by the text, including
+   * Hyperdrive's
    */
   sqlComment: optional(rule<() => Readonly<Record<string, string | undefined>> | undefined>("a function", isFunction)),
   /**

@@ -50,8 +50,8 @@ const SIZES = () => ({
    */
   maxLifetime: option(milliseconds(), (_, { isWorkerd }) => (isWorkerd ? 720_000 : 3_600_000)),
   /**
-   * How long a call or `acquire()` waits for a connection. After that it rejects with `ACQUIRE_TIMEOUT`, which tells
-   * the pool's state, and why the last connect failed. 0: for ever.
+   * How long a call or `acquire()` waits for a connection. After that it rejects with `ACQUIRE_TIMEOUT`, whose message
+   * gives the pool's state and the reason why the last connect failed. 0: for ever.
    *
    * @unit milliseconds
    * @defaultValue 30,000
@@ -102,7 +102,7 @@ const SIZES = () => ({
 
 const HOOKS = () => ({
   /**
-   * Called before each connect. Returns options of this one connection, such as a password that rotates. A throw ends
+   * Called before each connect. Returns options for this one connection, such as a password that rotates. A throw ends
    * the connect, and the call that has waited longest rejects with it (docs/pool.md#when-a-hook-throws).
    *
    * @unit function

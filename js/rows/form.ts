@@ -53,8 +53,8 @@ export interface FormatOptions extends RowOptions {
   readonly toon?: "pgz" | "standard" | undefined;
   /**
    * Whether NDJSON ends with a line `{"$end":{"rows":2}}`, so that a reader knows that all of it has come: some servers
-   * end a response that was cut as if it were whole (docs/workers.md). Other formats refuse it: JSON and columnar end
-   * with a bracket, and TOON and CSV have no place for a mark. Default false.
+   * end an incomplete response in the same way as a complete one (docs/workers.md). Other formats refuse it: JSON and
+   * columnar end with a bracket, and TOON and CSV have no place for a mark. Default false.
    */
   readonly endMark?: boolean | undefined;
 }

@@ -1,4 +1,4 @@
-// How many promises a call makes (docs/architecture.md, "A call's way"), including the socket's and without the
+// How many promises a call makes (docs/architecture.md, "A call's path"), including the socket's and without the
 // caller's own `await`; and that each frame of its stack has a name. These are counts, so they hold on any machine.
 import { promiseHooks } from "node:v8";
 import { afterAll, expect, test } from "vitest";

@@ -57,7 +57,7 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
-    statements: "… that names `setseed`, `dblink_connect`, or makes a replication slot or a backup",
+    statements: "… that names `setseed` or `dblink_connect`, creates a replication slot, or starts a backup",
     change: "ends",
     because: "no reset undoes it",
     samples: ["select setseed(0.5)", "select dblink_connect('c', '')", "select pg_backup_start('x')"],
@@ -65,7 +65,7 @@ const ROWS: readonly Row[] = [
   {
     statements: "SELECT … INTO, UPDATE of `pg_settings`",
     change: "resets",
-    because: "the table may be a temporary one; the view sets",
+    because: "the new table may be a temporary one; an UPDATE of the view changes settings",
     samples: [
       "select 1 as n into temp x",
       "select 1 as n into/**/temp x",
@@ -126,9 +126,9 @@ const ROWS: readonly Row[] = [
     ],
   },
   {
-    statements: "SET LOCAL whose value is `pg_temp` or has escapes",
+    statements: "SET LOCAL whose value contains `pg_temp` or has escapes",
     change: "resets",
-    because: "a table that is made then is a temporary one",
+    because: "a later CREATE TABLE may make a temporary table",
     samples: [
       "set local search_path = pg_temp",
       "set local search_path = 'PG_TEMP'",

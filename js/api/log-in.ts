@@ -150,10 +150,10 @@ class HandedSocket implements Socket {
     return {
       address: socket.address,
       readsWhileIdle: socket.readsWhileIdle,
-      read() {
+      read(take) {
         const first = rest;
         rest = undefined;
-        return first ? Promise.resolve(first) : socket.read();
+        return first ? Promise.resolve(first) : socket.read(take);
       },
       write: (bytes) => socket.write(bytes),
       flushed: () => socket.flushed?.(),

@@ -11,7 +11,7 @@ import { invalidUrl, readConnectionString } from "./connection-string.ts";
 import { addresses, isLocal } from "./hosts.ts";
 import type { CallOptionName, Config, ConnectInput, Options, Server } from "./options.ts";
 import { checkEmpty, OF_POOLS, readEnvironment, readParameters, type Environment, type Reading } from "./parameters.ts";
-import { invalid, knownNames, unknownOrSetting } from "./rules.ts";
+import { invalid, knownNames, unknown } from "./rules.ts";
 import { passwordOf, type PasswordFile } from "./password.ts";
 import { isObject, optionNames, OPTIONS } from "./table.ts";
 
@@ -163,7 +163,7 @@ export function unknownOption(name: string, known: readonly string[] = optionNam
     : INSTEAD.find(([pattern]) => pattern.test(name))?.[1];
   if (instead !== undefined) return new UsageError("UNKNOWN_OPTION", `Unknown option "${name}": ${instead}.`);
   const page = known === optionNames ? "docs/options.md" : "docs/pool.md and docs/options.md";
-  return unknownOrSetting(`option "${name}"`, name, known, knownNames(known, page));
+  return unknown(`option "${name}"`, name, known, knownNames(known, page), true);
 }
 
 /** Resolves for each server the options that follow from its host. */

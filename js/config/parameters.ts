@@ -10,7 +10,7 @@ import type { ConnectionString } from "./connection-string.ts";
 import type { Options } from "./options.ts";
 import { isWholeName } from "../util/text.ts";
 import { nearestOf } from "./nearest.ts";
-import { codeOf, invalid, knownNames, unknown, unknownOrSetting } from "./rules.ts";
+import { codeOf, invalid, knownNames, unknown } from "./rules.ts";
 import { optionNames } from "./table.ts";
 
 /** The state while parameters are read. */
@@ -271,8 +271,7 @@ function unknownParameter(name: string, { mayName, isUrl }: Omit<ConnectionStrin
   const isDatabase = /^db$/i.test(name) || nearestOf(name, ["database"]);
   if (isDatabase) return unknown(what, "dbname", ["dbname"]);
   const known = [...parameters.keys()];
-  const otherwise = knownNames(known, "docs/connecting.md#parameters");
-  return isShown ? unknownOrSetting(what, name, known, otherwise) : unknown(what, name, known, otherwise);
+  return unknown(what, name, known, knownNames(known, "docs/connecting.md#parameters"), isShown);
 }
 
 function read(values: ReadonlyMap<string, string>, reading: Reading, what: (name: string) => string): void {

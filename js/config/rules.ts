@@ -79,42 +79,31 @@ export function checkOptions(
     if (!known.includes(name) && (options as Record<string, unknown>)[name] !== undefined) throw refusal(name, known);
 }
 
-/** The error for an unknown name, with the name that may be meant. `otherwise`: said if there is no such name. */
+/**
+ * The error for an unknown name, with the name that may be meant. `otherwise`: said if there is no such name.
+ * `mayBeSetting`: a setting of the server may be meant.
+ */
 export function unknown(
   what: string,
   name: string,
   known: readonly string[],
   otherwise = knownNames(known),
+  mayBeSetting = false,
 ): UsageError {
   const nearest = nearestOf(name, known);
-  return new UsageError(
-    "UNKNOWN_OPTION",
-    `Unknown ${what}. ${nearest ? `The nearest known name is "${nearest}".` : otherwise}`,
-  );
+  const isSetting = mayBeSetting && SETTING.test(name) && !(nearest && isMisspelt(name, nearest));
+  const guess = nearest && `The nearest known name is "${nearest}".`;
+  const member = name.includes(".") ? `"${name}"` : name;
+  const setting = isSetting && `If it is a setting of the server, pass option startup: { ${member}: … }.`;
+  const advice = [guess, setting].filter(Boolean).join(" ") || otherwise;
+  return new UsageError("UNKNOWN_OPTION", `Unknown ${what}. ${advice}`);
 }
 
 /**
  * Names of the server's settings. Most have an underscore, which no option of ours has, or the dot of an extension's.
  * The others are those that clients set.
  */
-const SETTING = /^([a-z]\w*[_.][\w.]+|TimeZone|DateStyle|IntervalStyle|role|geqo|jit|xmlbinary|xmloption)$/i;
-
-/** The same where a setting of the server may be meant. */
-export function unknownOrSetting(
-  what: string,
-  name: string,
-  known: readonly string[],
-  otherwise = knownNames(known),
-): UsageError {
-  const nearest = nearestOf(name, known);
-  if (!SETTING.test(name) || (nearest && isMisspelt(name, nearest))) return unknown(what, name, known, otherwise);
-  const guess = nearest ? `The nearest known name is "${nearest}". ` : "";
-  const member = name.includes(".") ? `"${name}"` : name;
-  return new UsageError(
-    "UNKNOWN_OPTION",
-    `Unknown ${what}. ${guess}If it is a setting of the server, pass option startup: { ${member}: … }.`,
-  );
-}
+const SETTING = /^([a-z]\w*[_.][\w.]+|TimeZone|DateStyle|IntervalStyle|role|jit)$/i;
 
 /** Letters of a list that a reader still looks through. */
 const LONGEST_LIST = 160;

@@ -416,25 +416,52 @@ export class Connection {
       while (this.#mayRead() && !this.#closed) {
         const { writing } = this.#outbox;
         if (writing && !this.#isDuplex()) await writing;
-        const operation = this.#inflight[0];
-        const full = operation?.abandoned ? undefined : operation?.conversation.rows?.full?.();
-        if (full) await this.#untilWanted(full, operation!);
+        const full = this.#full();
+        if (full) await this.#untilWanted(full, this.#inflight[0]!);
         const enough = this.listener?.full();
         if (enough) await enough;
         if (this.#closed) break;
-        const chunk = this.#parked ? NONE : await this.#link.socket.read();
+        const isParked = this.#parked;
+        const chunk = isParked ? NONE : await this.#link.socket.read(this.#take);
         if (this.#closed) break;
         // If the driver has not sent Terminate, an end is a loss. The old workerd reports even an RST as a clean end.
         if (!chunk) throw this.#lost("the server closed it");
-        this.#hasReceived = true;
-        this.#isAnswered = true;
-        this.#drain(this.core.receive(chunk));
+        if (chunk.length || isParked) this.#drain(this.#received(chunk));
       }
     } catch (cause) {
       this.#fail(cause);
     } finally {
       this.#pumping = false;
     }
+  }
+
+  /** Takes bytes that the socket offers while a read is pending. Returns whether more may follow at once. */
+  readonly #take = (bytes: Uint8Array): boolean => {
+    if (this.#closed) return false;
+    try {
+      this.#drain(this.#received(bytes));
+    } catch (cause) {
+      this.#fail(cause);
+    }
+    return this.#mayReadOn();
+  };
+
+  #received(bytes: Uint8Array): number {
+    this.#hasReceived = true;
+    this.#isAnswered = true;
+    return this.core.receive(bytes);
+  }
+
+  /** Whether the pump would read again without waiting for anything. */
+  #mayReadOn(): boolean {
+    if (this.#closed || this.#parked || !this.#mayRead() || (this.#outbox.writing && !this.#isDuplex())) return false;
+    return !this.#full() && !this.listener?.full();
+  }
+
+  /** A promise while the sink of the operation in front wants no more rows. */
+  #full(): Promise<unknown> | undefined {
+    const operation = this.#inflight[0];
+    return operation?.abandoned ? undefined : operation?.conversation.rows?.full?.();
   }
 
   /** Responses arrive while more is written: neither side may wait until the other has read everything. */
@@ -455,11 +482,9 @@ export class Connection {
   /** Waits until the sink wants more, or until the operation is abandoned or over. */
   #untilWanted(full: Promise<unknown>, operation: Operation): Promise<void> {
     return new Promise((resolve) => {
-      operation.wake = resolve;
-      full.then(
-        () => resolve(),
-        () => resolve(),
-      );
+      const goOn = () => resolve();
+      operation.wake = goOn;
+      full.then(goOn, goOn);
     });
   }
 

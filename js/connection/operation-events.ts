@@ -143,8 +143,7 @@ function freeze(columns: readonly object[]): void {
 export function shapeChanged({ typeOid }: Pick<EventOf<"shapeChanged">, "typeOid">): ProtocolError {
   return new ProtocolError(
     "SHAPE_CHANGED",
-    "The rows cannot be read: their columns, or the types in them, have changed since they were learned, or an " +
-      `anonymous record holds a type that has no binary form (type ${typeOid}). The statement may have run. What has ` +
-      "changed is learned anew by the next call; cast such a record to text.",
+    "The rows cannot be read: their columns or types have changed, which the next call learns, or an anonymous record " +
+      `holds a type that has no binary form (type ${typeOid}): cast it to text. The statement may have run.`,
   );
 }

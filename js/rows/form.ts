@@ -119,34 +119,32 @@ export interface ValueForm extends Form {
  * runs again finds the decoder of its rows.
  */
 export function valueForm(config: Config, options: ValueOptions): ValueForm {
-  let own: unknown[] | undefined;
+  let own = NONE;
   for (const name in options) {
     const value = options[name as keyof ValueOptions];
     if (value === undefined || value === config[name as keyof ValueOptions] || !VALUE_OPTIONS.has(name)) continue;
     if (name === "types") return newValueForm(config, options);
-    (own ??= []).push(name, value);
+    own = [...own, name, value];
   }
-  if (own) return formWith(own, config, options);
-  let form = plainForms.get(config);
-  if (!form) plainForms.set(config, (form = newValueForm(config, options)));
-  return form;
-}
-
-function formWith(own: readonly unknown[], config: Config, options: ValueOptions): ValueForm {
   let known = forms.get(config);
   if (!known) forms.set(config, (known = []));
-  const found = known.find((one) => one.own.length === own.length && one.own.every((part, at) => part === own[at]));
-  if (found) return found.form;
+  // Not by `find`, whose function would be made for each call.
+  for (const one of known) if (isSame(one.own, own)) return one.form;
   const form = newValueForm(config, options);
   if (known.length === MOST_FORMS) known.length = 0;
   known.push({ own, form });
   return form;
 }
 
+const NONE: readonly unknown[] = [];
+
+function isSame(one: readonly unknown[], other: readonly unknown[]): boolean {
+  for (let at = 0; at < one.length; at++) if (one[at] !== other[at]) return false;
+  return one.length === other.length;
+}
+
 /** The names of the options that decide what a row's values are. */
 const VALUE_OPTIONS: ReadonlySet<string> = new Set(namesBy("rows", "values"));
-/** Per configuration of a connection: the form of calls whose options say nothing else. */
-const plainForms = new WeakMap<Config, ValueForm>();
 /** Per configuration of a connection: the options that differ from it, as names and values, with their form. */
 const forms = new WeakMap<Config, { readonly own: readonly unknown[]; readonly form: ValueForm }[]>();
 /** A bound, because caps may differ in each call. */

@@ -61,8 +61,12 @@ export interface Socket {
   /**
    * The next bytes, or `null` at the peer's FIN. Rejects with a `ConnectionError` on RST, after `close`, and on any
    * other end. The bytes are valid until the next `read`. It is never called while a read is pending.
+   *
+   * A socket that is called back with its bytes may offer them to `take` instead, which saves a promise for each chunk:
+   * while `take` returns true the read stays pending, and the next bytes may come. When it returns false it has taken
+   * the bytes too, and the read resolves with no bytes.
    */
-  read(): Promise<Uint8Array | null>;
+  read(take?: (bytes: Uint8Array) => boolean): Promise<Uint8Array | null>;
   /**
    * Resolves when more may be written. The caller does not change the bytes before that. `undefined`: the bytes have
    * been taken, more may be written at once, and a failure rejects the next `read`.

@@ -103,8 +103,8 @@ class NodeSocket implements Socket {
     return this.#raw instanceof tls.TLSSocket ? this.#raw.getPeerX509Certificate()?.raw : undefined;
   }
 
-  read(): Promise<Uint8Array | null> {
-    return this.#inbox.next();
+  read(take?: Take): Promise<Uint8Array | null> {
+    return this.#inbox.next(take);
   }
 
   write(bytes: Uint8Array): Promise<void> | undefined {
@@ -240,6 +240,16 @@ const STREAMING = 32;
 /** A chunk of at least this size is worth a read. */
 const SMALL = 32_768;
 
+type Take = (bytes: Uint8Array) => boolean;
+
+interface Reader {
+  readonly resolve: (chunk: Uint8Array | null) => void;
+  readonly reject: (error: Error) => void;
+  readonly take: Take | undefined;
+}
+
+const NO_BYTES = new Uint8Array();
+
 /**
  * Connects a socket that pushes with a reader that pulls. At most one chunk waits, unless the socket cannot stop at
  * once (TLS).
@@ -247,7 +257,7 @@ const SMALL = 32_768;
 class Inbox {
   resume = (): void => {};
   #chunks: Uint8Array[] = [];
-  #reader: { resolve: (chunk: Uint8Array | null) => void; reject: (error: Error) => void } | undefined;
+  #reader: Reader | undefined;
   #end: Error | null | undefined;
   #paused = false;
   #reads = 0;
@@ -269,11 +279,20 @@ class Inbox {
   push(chunk: Uint8Array): boolean {
     this.#gathers = this.#mayGather && ++this.#reads > STREAMING && chunk.length < SMALL;
     const reader = this.#reader;
+    if (reader?.take?.(chunk)) {
+      // `end` may have been called meanwhile, by the code that the chunk has led to.
+      if (this.#gathers && this.#reader) this.#resumeLater();
+      return !this.#gathers;
+    }
     this.#reader = undefined;
-    if (reader) reader.resolve(chunk);
+    if (reader) reader.resolve(reader.take ? NO_BYTES : chunk);
     else this.#chunks.push(chunk);
-    this.#paused = !reader || this.#gathers;
+    this.#paused = !reader || this.#gathers || reader.take !== undefined;
     return !this.#paused;
+  }
+
+  #resumeLater(): void {
+    setTimeout(() => this.resume(), 1);
   }
 
   /** Why nothing follows the waiting chunks; `null` after a clean end. */
@@ -289,18 +308,18 @@ class Inbox {
     this.#reader = undefined;
   }
 
-  next(): Promise<Uint8Array | null> {
+  next(take?: Take): Promise<Uint8Array | null> {
     const chunk = this.#chunks.shift();
     if (this.#paused && this.#chunks.length === 0) {
       this.#paused = false;
       // Not before the chunk has been taken, because the socket may fill only the other buffer.
-      if (this.#gathers) setTimeout(() => this.resume(), 1);
+      if (this.#gathers) this.#resumeLater();
       else this.resume();
     }
     if (chunk) return Promise.resolve(chunk);
     if (this.#end) return Promise.reject(this.#end);
     if (this.#end === null) return Promise.resolve(null);
-    return new Promise((resolve, reject) => (this.#reader = { resolve, reject }));
+    return new Promise((resolve, reject) => (this.#reader = { resolve, reject, take }));
   }
 }
 

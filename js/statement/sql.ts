@@ -284,13 +284,15 @@ export function checkNoTag(input: unknown): void {
  */
 export function toCall(input: QueryInput | TemplateStringsArray, given: readonly unknown[]): [Query, options: object] {
   if (isTemplate(input)) return [new Fragment(input, given), NO_OPTIONS];
-  if (!given.length) return [toQuery(input), NO_OPTIONS];
-  const [values, ...behind] = typeof input === "string" && Array.isArray(given[0]) ? given : [undefined, ...given];
-  const query = values ? new Whole(input as string, values as unknown[]) : toQuery(input);
-  const [options = {}, ...more] = behind;
+  const [values] = given;
+  const hasValues = typeof input === "string" && Array.isArray(values);
+  const query = hasValues ? new Whole(input, values) : toQuery(input);
+  const rest = hasValues ? given.slice(1) : given;
+  const [options = NO_OPTIONS] = rest;
   checkObject(options);
   // Mostly a callback.
-  for (const other of more) if (other !== undefined) checkObject(typeof other === "function" ? other : undefined);
+  for (let at = 1; at < rest.length; at++)
+    if (rest[at] !== undefined) checkObject(typeof rest[at] === "function" ? rest[at] : undefined);
   return [query, options as object];
 }
 

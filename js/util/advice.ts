@@ -104,13 +104,10 @@ function ofInput(
   return undefined;
 }
 
-/** The message ends with the text that was sent. */
+/** The message ends with the text that was sent. Where inner arrays differ in length, the server's DETAIL says so. */
 function ofArray(message: string, values: readonly unknown[]): string | undefined {
-  if (values.some((value) => isScalar(value) && message.endsWith(`"${String(value)}"`)))
-    return "This parameter takes an array.";
-  if (message.includes('"{') && values.some(isRagged))
-    return "All inner arrays of an array must have the same length, and stand beside no other values.";
-  return undefined;
+  const isSent = values.some((value) => isScalar(value) && message.endsWith(`"${String(value)}"`));
+  return isSent ? "This parameter takes an array." : undefined;
 }
 
 /** Advice for `@name`, which the server reads as the operator @ and a column. */
@@ -167,17 +164,6 @@ function ofPlace(text: string, value: unknown, position: string | undefined): st
 }
 
 const isScalar = (value: unknown) => value !== null && typeof value !== "object";
-
-/** Whether arrays of one dimension differ in length, or one of them is beside a value. */
-function isRagged(value: unknown): boolean {
-  let items: readonly unknown[] = Array.isArray(value) ? value : [];
-  for (let dimension = 0; dimension < 6 && items.some(Array.isArray); dimension++) {
-    const lengths = new Set(items.map((item) => (Array.isArray(item) ? item.length : undefined)));
-    if (lengths.size > 1) return true;
-    items = items.flat();
-  }
-  return false;
-}
 
 const TYPED = new Set(["interval", "date", "time", "timestamp", "timestamptz"]);
 

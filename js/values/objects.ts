@@ -223,7 +223,7 @@ export function openBatch(view: Uint8Array, own: boolean): Batch {
     // A small batch is copied whole, since a view of its part is more work than the rest's bytes.
     slots.bytes.set(view.length <= slots.bytes.length ? view : view.subarray(0, text));
   }
-  const { units, textOf } = text < json ? textsOf(view.subarray(text, json)) : NO_TEXTS;
+  const { units, textOf } = textsIn(view, text, json);
   return {
     count: countOf(view),
     slots,
@@ -233,19 +233,12 @@ export function openBatch(view: Uint8Array, own: boolean): Batch {
   };
 }
 
-interface Texts {
-  readonly units: string;
-  readonly textOf: Batch["textOf"];
-}
-
-const NO_TEXTS: Texts = { units: "", textOf: undefined };
-
-function textsOf(bytes: Uint8Array): Texts {
+function textsIn(view: Uint8Array, from: number, to: number): Pick<Batch, "textOf"> & { readonly units: string } {
   try {
-    return { units: strict.decode(bytes), textOf: undefined };
+    return { units: from < to ? strict.decode(view.subarray(from, to)) : "", textOf: undefined };
   } catch {
     // Not UTF-8, so the lengths in UTF-16 units are wrong: each text is decoded by itself.
-    const kept = bytes.slice();
-    return { units: "", textOf: (from, to) => decoder.decode(kept.subarray(from, to)) };
+    const kept = view.slice(from, to);
+    return { units: "", textOf: (start, until) => decoder.decode(kept.subarray(start, until)) };
   }
 }

@@ -236,14 +236,8 @@ const rowsTaken = (handle: CoreConnection) => handle.rows_taken();
 export const TELLS = EVENT | COMPLETE | READY_IDLE | READY_IN_TRANSACTION | READY_FAILED;
 
 const IDLE: Event = { kind: "ready", status: "I" };
-const IN_TRANSACTION: Event = { kind: "ready", status: "T" };
+const OPEN: Event = { kind: "ready", status: "T" };
 const FAILED: Event = { kind: "ready", status: "E" };
-
-function readyOf(status: number): Event | undefined {
-  if (status & READY_IDLE) return IDLE;
-  if (status & READY_IN_TRANSACTION) return IN_TRANSACTION;
-  return status & READY_FAILED ? FAILED : undefined;
-}
 
 /** Maximum number of event texts that a connection remembers, and of characters in one of them. */
 const MOST_KNOWN = 8;
@@ -310,12 +304,13 @@ export class Core {
 
   /** Returns all events that this status reports, oldest first. The caller must not change them. */
   takeEvents(status: number): readonly Event[] {
-    const events = status & EVENT ? [...this.#jsonEvents()] : undefined;
+    const json = status & EVENT ? this.#jsonEvents() : [];
     const complete = status & COMPLETE ? this.#complete(status) : undefined;
-    const ready = readyOf(status);
-    // Of a known statement. An array that grows would begin with room for 17.
-    if (!events && complete && ready) return [complete, ready];
-    return [...(events ?? []), ...(complete ? [complete] : []), ...(ready ? [ready] : [])];
+    const ready =
+      status & READY_IDLE ? IDLE : status & READY_IN_TRANSACTION ? OPEN : status & READY_FAILED ? FAILED : undefined;
+    // Of a known statement: an array that grows would begin with room for 17.
+    if (!json.length && complete && ready) return [complete, ready];
+    return [...json, complete, ready].filter(Boolean) as Event[];
   }
 
   #complete(status: number): Event {

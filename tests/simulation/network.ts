@@ -42,6 +42,13 @@ type Moment =
 /** How a runtime's sockets describe themselves. */
 export type Traits = Pick<Socket, "readsWhileIdle" | "address">;
 
+/** A read that waits, by a promise; with `take`, as the contract of sockets has it, also by calls. */
+interface Reader {
+  readonly resolve: (chunk: Uint8Array | null) => void;
+  readonly reject: (error: Error) => void;
+  readonly take: ((bytes: Uint8Array) => boolean) | undefined;
+}
+
 /** Called with the bytes of a direction when they arrive. */
 export type Tap = (link: number, direction: ">" | "<", bytes: Uint8Array) => void;
 
@@ -153,7 +160,7 @@ class Link {
   #arrived: Uint8Array[] = [];
   #waiting = 0;
   #end: Error | null | undefined;
-  #reader: { resolve: (chunk: Uint8Array | null) => void; reject: (error: Error) => void } | undefined;
+  #reader: Reader | undefined;
   /** The buffer that the last read returned. The next read makes it unusable. */
   #lent: Uint8Array | undefined;
 
@@ -254,7 +261,8 @@ class Link {
   socket(traits: Traits): Socket {
     const socket: Socket = {
       ...traits,
-      read: () => this.#read(),
+      // As in Node, whose sockets call back; on Workers each chunk takes a promise.
+      read: (take) => this.#read(traits.readsWhileIdle ? take : undefined),
       write: (bytes) => this.#write(bytes),
       startTls: () => Promise.resolve(socket),
       close: () => {
@@ -265,14 +273,26 @@ class Link {
     return socket;
   }
 
-  #read(): Promise<Uint8Array | null> {
+  #read(take: Parameters<Socket["read"]>[0]): Promise<Uint8Array | null> {
     if (this.#reader) this.#violated("a read while another one is pending");
     this.#lent?.fill(0xdd);
     this.#lent = undefined;
     if (this.#waiting) return Promise.resolve(this.#take());
     if (this.#end === null) return Promise.resolve(null);
     if (this.#end) return Promise.reject(this.#end);
-    return new Promise((resolve, reject) => (this.#reader = { resolve, reject }));
+    return new Promise((resolve, reject) => (this.#reader = { resolve, reject, take }));
+  }
+
+  /** Offers what has arrived to a reader that takes bytes by calls. */
+  #offer(reader: Reader): void {
+    while (this.#waiting && this.#reader === reader) {
+      const goesOn = reader.take!(this.#take());
+      this.#lent?.fill(0xdd);
+      this.#lent = undefined;
+      if (goesOn || this.#reader !== reader) continue;
+      this.#reader = undefined;
+      reader.resolve(new Uint8Array());
+    }
   }
 
   /** Takes what has arrived, at most one read buffer. */
@@ -321,6 +341,7 @@ class Link {
     this.#waiting += bytes.length;
     if (this.#waiting >= WINDOW) this.down.hold();
     const reader = this.#reader;
+    if (reader?.take) return this.#offer(reader);
     this.#reader = undefined;
     reader?.resolve(this.#take());
   }

@@ -52,6 +52,8 @@ export async function build({ types = true } = {}) {
     drizzleTypesAsUsed();
     commonJsTypes();
     typesInUse();
+    // worker-example imports the driver by its name.
+    (await import("../worker-example/build.mjs")).linkDriver();
     const kilobytes = Object.entries(await bundleSizes()).map(
       ([name, bytes]) => `${name.replace("_bytes", "")} ${(bytes / 1000).toFixed(1)} kB`,
     );

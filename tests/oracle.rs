@@ -121,7 +121,7 @@ fn binary_values_equal_to_json() {
     let page = fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/docs/types.md")).unwrap();
     assert!(
         page.contains(&format!(" of {of_types} built-in types and their arrays")),
-        "{of_types}"
+        "docs/types.md: say {of_types} built-in types"
     );
     let values: BTreeSet<u32> = lines().iter().map(|line| line.type_oid).collect();
     let has_arrays = |type_oid: u32| {

@@ -86,6 +86,13 @@ fn lists_of_types_are_sorted() {
         let wrong = list.windows(2).find(|pair| !pair.is_sorted());
         assert_eq!(wrong, None, "src/types/oid.rs: these two are not in order");
     }
+    let twice = oid::ARRAYS
+        .iter()
+        .find(|pair| oid::ARRAYS_OF_TEXT.contains(pair));
+    assert_eq!(
+        twice, None,
+        "src/types/oid.rs: ARRAYS_OF_TEXT still has this one"
+    );
 }
 
 #[test]

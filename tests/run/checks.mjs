@@ -91,8 +91,6 @@ function crates() {
 }
 
 export async function lint() {
-  // worker-example imports the driver by its name, and in a fresh checkout no build has bundled it yet.
-  (await import("../../worker-example/build.mjs")).linkDriver();
   const clippy = ["cargo", "clippy", "--quiet"];
   const ofRust = {
     "cargo fmt": ["cargo", "fmt", "--all", "--check", "--", "--color=never"],

@@ -14,7 +14,8 @@ import { workerd } from "../../scripts/node/index.mjs";
 import { ownCaches } from "../../scripts/own-caches.mjs";
 import { testServers } from "../integration/servers.ts";
 import { Project, root } from "../packaging/project.ts";
-import { freePort, testDatabase } from "../support/test-database.ts";
+import { freePort } from "../servers/free-port.mjs";
+import { testDatabase } from "../support/test-database.ts";
 import { startWorker } from "../workerd/host.mjs";
 
 const DATABASE = "pgz_edge_next";

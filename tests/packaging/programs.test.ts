@@ -12,7 +12,8 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vit
 import { nodeBinary } from "../../scripts/node/index.mjs";
 import { testServers } from "../integration/servers.ts";
 import { isRelease } from "../support/release.ts";
-import { freePort, testDatabase } from "../support/test-database.ts";
+import { freePort } from "../servers/free-port.mjs";
+import { testDatabase } from "../support/test-database.ts";
 import { wrangler } from "../support/wrangler.ts";
 import { startWorker } from "../workerd/host.mjs";
 import { bin, Project, root } from "./project.ts";

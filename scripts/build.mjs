@@ -44,6 +44,8 @@ export async function build({ types = true } = {}) {
     say("esbuild");
     await bundle();
   });
+  // worker-example imports the driver by its name.
+  (await import("../worker-example/build.mjs")).linkDriver();
   if (!types) return;
   await unlessBuilt("types", typescript, ["dist/types/index.d.ts", "dist/cjs/types/index.d.ts"], async () => {
     say("tsc");
@@ -52,8 +54,6 @@ export async function build({ types = true } = {}) {
     drizzleTypesAsUsed();
     commonJsTypes();
     typesInUse();
-    // worker-example imports the driver by its name.
-    (await import("../worker-example/build.mjs")).linkDriver();
     const kilobytes = Object.entries(await bundleSizes()).map(
       ([name, bytes]) => `${name.replace("_bytes", "")} ${(bytes / 1000).toFixed(1)} kB`,
     );

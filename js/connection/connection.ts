@@ -440,10 +440,11 @@ export class Connection {
     if (this.#closed) return false;
     try {
       this.#drain(this.#received(bytes));
+      return this.#mayReadOn();
     } catch (cause) {
       this.#fail(cause);
+      return false;
     }
-    return this.#mayReadOn();
   };
 
   #received(bytes: Uint8Array): number {

@@ -76,7 +76,8 @@ export function tracedSocket(socket: Socket, print: (line: string) => void): Soc
   const { address, isEncrypted, certificate, readsWhileIdle } = socket;
   return {
     ...{ address, isEncrypted, certificate, readsWhileIdle },
-    ...(socket.ref && { ref: () => socket.ref!(), unref: () => socket.unref!() }),
+    ref: () => socket.ref?.(),
+    unref: () => socket.unref?.(),
     async read() {
       const bytes = await socket.read();
       if (bytes) flights.received(bytes);

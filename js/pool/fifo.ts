@@ -33,7 +33,7 @@ export class Fifo<T extends Queued> {
   }
 
   add(item: T): void {
-    if (this.#first > SPARE && this.#first * 2 > this.#items.length) this.#compact();
+    if (this.#items.length > 2 * this.#size + SPARE) this.#compact();
     item.queueIndex = this.#items.push(item) - 1;
     this.#size++;
   }
@@ -41,7 +41,7 @@ export class Fifo<T extends Queued> {
   /** Returns whether the item was in the queue. */
   delete(item: T): boolean {
     const index = item.queueIndex;
-    if (index < 0) return false;
+    if (this.#items[index] !== item) return false;
     this.#items[index] = undefined;
     item.queueIndex = -1;
     this.#size--;

@@ -64,7 +64,8 @@ export interface Socket {
    *
    * A socket that is called back with its bytes may offer them to `take` instead, which saves a promise for each chunk:
    * while `take` returns true the read stays pending, and the next bytes may come. When it returns false it has taken
-   * the bytes too, and the read resolves with no bytes.
+   * the bytes too, and the read resolves with no bytes. Bytes that are offered are valid until `take` returns. A socket
+   * that wraps another and looks at its bytes must not pass `take` on, or must wrap it as well.
    */
   read(take?: (bytes: Uint8Array) => boolean): Promise<Uint8Array | null>;
   /**

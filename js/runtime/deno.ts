@@ -4,7 +4,7 @@
 // 140 MB, Deno 2.9.6 read to the end (769 MB RSS, the server idle); over Deno.startTls the server waits in ClientWrite.
 // But Deno's own TLS cannot skip verification, upgrade with a client certificate or show the server's. In those cases
 // node:tls runs over a stream that takes no bytes from the socket while no reader wants any (`PausableConn`): of 300 MB
-// has taken 2.03 MB when the reader stops after 2.01.
+// it has taken 2.03 MB when the reader stops after 2.01.
 import { passfiles } from "./passfile.ts";
 import type { Capabilities } from "./runtime.ts";
 import { PIECE } from "../util/limits.ts";

@@ -15,8 +15,11 @@ export async function freePort() {
 }
 
 function isFree(port) {
-  return new Promise((resolve) => {
-    const server = createServer().once("error", () => resolve(false));
+  return new Promise((resolve, reject) => {
+    const server = createServer().once("error", (error) => {
+      if (["EADDRINUSE", "EACCES"].includes(error.code)) resolve(false);
+      else reject(error);
+    });
     server.listen(port, () => server.close(() => resolve(true)));
   });
 }

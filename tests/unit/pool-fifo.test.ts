@@ -52,3 +52,17 @@ test("each step costs the same, however many items there are", () => {
   expect(reads).toBe(items.length);
   expect(fifo.size).toBe(items.length);
 });
+
+test("an item that stays at the head does not keep the places of those that have left", () => {
+  const fifo = new Fifo<Item>();
+  const head = { n: 0, queueIndex: -1 };
+  fifo.add(head);
+  const later = Array.from({ length: 10_000 }, (_, n) => ({ n: n + 1, queueIndex: -1 }));
+  for (const item of later) {
+    fifo.add(item);
+    expect(item.queueIndex).toBeLessThan(100);
+    fifo.delete(item);
+  }
+  expect([...fifo]).toEqual([head]);
+  expect(fifo.first).toBe(head);
+});

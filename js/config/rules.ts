@@ -103,7 +103,7 @@ export function unknown(
  * Names of the server's settings. Most have an underscore, which no option of ours has, or the dot of an extension's.
  * The others are those that clients set.
  */
-const SETTING = /^([a-z]\w*[_.][\w.]+|TimeZone|DateStyle|IntervalStyle|role|geqo|jit)$/i;
+const SETTING = /^([a-z]\w*[_.][\w.]+|TimeZone|DateStyle|IntervalStyle|role|geqo|jit|xmlbinary|xmloption)$/i;
 
 /** Letters of a list that a reader still looks through. */
 const LONGEST_LIST = 160;

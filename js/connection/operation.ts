@@ -164,7 +164,7 @@ export class Operation {
 
   /**
    * Calls `listener` once, in a later microtask, when ReadyForQuery has arrived, also after an ErrorResponse (see
-   * `error`), or when the connection is gone (see `lost`). Creates no promise.
+   * `error`), or when the connection is gone (see `lost`). Creates no promise until then.
    */
   whenOver(listener: () => void): void {
     if (this.#life === "over") inMicrotask(listener);

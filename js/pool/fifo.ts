@@ -9,7 +9,7 @@ export interface Queued {
   queueIndex: number;
 }
 
-/** Indexes that are no longer used stay until there are so many. */
+/** The array is compacted when more of its entries are empty than there are items, by this number. */
 const SPARE = 64;
 
 export class Fifo<T extends Queued> {

@@ -62,10 +62,11 @@ export interface Socket {
    * The next bytes, or `null` at the peer's FIN. Rejects with a `ConnectionError` on RST, after `close`, and on any
    * other end. The bytes are valid until the next `read`. It is never called while a read is pending.
    *
-   * A socket that is called back with its bytes may offer them to `take` instead, which saves a promise for each chunk:
-   * while `take` returns true the read stays pending, and the next bytes may come. When it returns false it has taken
-   * the bytes too, and the read resolves with no bytes. Bytes that are offered are valid until `take` returns. A socket
-   * that wraps another and looks at its bytes must not pass `take` on, or must wrap it as well.
+   * Where the runtime calls the socket with its bytes, the socket may offer them to `take` instead, which saves a
+   * promise for each chunk. While `take` returns true the read stays pending, and the next bytes may come. When it
+   * returns false it has taken these bytes too, but wants no more: the read resolves with no bytes. Bytes that are
+   * offered are valid until `take` returns. A socket that wraps another and looks at its bytes must not pass `take` on,
+   * or must wrap it as well.
    */
   read(take?: (bytes: Uint8Array) => boolean): Promise<Uint8Array | null>;
   /**

@@ -18,8 +18,14 @@ const temporary = mkdtempSync(path.join(process.env["PGZ_TEST_RUN_FOLDER"]!, "js
 const folder = path.join(temporary, "package");
 const manifestOf = (name: string) => JSON.parse(read(name)) as Manifest;
 const manifest = manifestOf("jsr.json");
+/** The JSR package has no package.json, and Deno would take one of any folder above it. */
 const deno = (words: string[], more: NodeJS.ProcessEnv = {}) => {
-  const env = { ...process.env, ...ownCaches(path.join(temporary, "caches")), ...more };
+  const env = {
+    ...process.env,
+    ...ownCaches(path.join(temporary, "caches")),
+    DENO_NO_PACKAGE_JSON: "1",
+    ...more,
+  };
   return execFileSync(bin("deno"), words, { cwd: folder, env, encoding: "utf8", stdio: "pipe" });
 };
 

@@ -413,13 +413,8 @@ export class Connection {
 
   async #pump(): Promise<void> {
     try {
-      while (this.#mayRead() && !this.#closed) {
-        const { writing } = this.#outbox;
-        if (writing && !this.#isDuplex()) await writing;
-        const full = this.#full();
-        if (full) await this.#untilWanted(full, this.#inflight[0]!);
-        const enough = this.listener?.full();
-        if (enough) await enough;
+      while (this.#mayRead()) {
+        for (let obstacle = this.#obstacle(); obstacle; obstacle = this.#obstacle()) await obstacle;
         if (this.#closed) break;
         const isParked = this.#parked;
         const chunk = isParked ? NONE : await this.#link.socket.read(this.#take);
@@ -440,7 +435,7 @@ export class Connection {
     if (this.#closed) return false;
     try {
       this.#drain(this.#received(bytes));
-      return this.#mayReadOn();
+      return !this.#parked && this.#mayRead() && !this.#obstacle();
     } catch (cause) {
       this.#fail(cause);
       return false;
@@ -453,16 +448,14 @@ export class Connection {
     return this.core.receive(bytes);
   }
 
-  /** Whether the pump would read again without waiting for anything. */
-  #mayReadOn(): boolean {
-    if (this.#closed || this.#parked || !this.#mayRead() || (this.#outbox.writing && !this.#isDuplex())) return false;
-    return !this.#full() && !this.listener?.full();
-  }
-
-  /** A promise while the sink of the operation in front wants no more rows. */
-  #full(): Promise<unknown> | undefined {
+  /** What the pump waits for before it reads: a write, or a consumer that wants no more for now. */
+  #obstacle(): Promise<unknown> | undefined {
+    if (this.#closed) return;
+    const { writing } = this.#outbox;
+    if (writing && !this.#isDuplex()) return writing;
     const operation = this.#inflight[0];
-    return operation?.abandoned ? undefined : operation?.conversation.rows?.full?.();
+    const full = operation?.abandoned ? undefined : operation?.conversation.rows?.full?.();
+    return full ? this.#untilWanted(full, operation!) : this.listener?.full();
   }
 
   /** Responses arrive while more is written: neither side may wait until the other has read everything. */

@@ -78,8 +78,14 @@ export function tracedSocket(socket: Socket, print: (line: string) => void): Soc
     ...{ address, isEncrypted, certificate, readsWhileIdle },
     ref: () => socket.ref?.(),
     unref: () => socket.unref?.(),
-    async read() {
-      const bytes = await socket.read();
+    async read(take) {
+      const bytes = await socket.read(
+        take &&
+          ((offered) => {
+            flights.received(offered);
+            return take(offered);
+          }),
+      );
       if (bytes) flights.received(bytes);
       else flights.ended("the server closed it");
       return bytes;

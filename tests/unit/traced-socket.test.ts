@@ -13,12 +13,22 @@ const parse = (name: string, sql: string) => message("P", [...zero(name), ...zer
 const bind = (name: string, value: string) => message("B", [0, ...zero(name), ...chars(value)]);
 const sync = message("S", []);
 
-/** The lines of a socket that writes and reads these bytes, `size` at a time. */
-async function linesOf(flights: { sent: number[]; answer: number[] }[], size = Infinity): Promise<string[]> {
+/** The lines of a socket that writes and reads these bytes, `size` at a time, offered to `take` if there is one. */
+async function linesOf(
+  flights: { sent: number[]; answer: number[] }[],
+  size = Infinity,
+  take?: (bytes: Uint8Array) => boolean,
+): Promise<string[]> {
   const lines: string[] = [];
   let left: number[] = [];
+  const piece = () => Uint8Array.from(left.splice(0, size));
   const plain: Socket = {
-    read: () => Promise.resolve(left.length ? Uint8Array.from(left.splice(0, size)) : null),
+    async read(offer) {
+      if (!left.length) return null;
+      if (!offer) return piece();
+      while (offer(piece()) && left.length);
+      return new Uint8Array();
+    },
     write: () => Promise.resolve(),
     startTls: () => Promise.reject(new Error("no TLS")),
     close: () => Promise.resolve(),
@@ -30,7 +40,7 @@ async function linesOf(flights: { sent: number[]; answer: number[] }[], size = I
   for (const { sent, answer } of flights) {
     await socket.write(Uint8Array.from(sent));
     left = [...answer];
-    while (left.length) await socket.read();
+    while (left.length) await socket.read(take);
   }
   await socket.read();
   await socket.close();
@@ -67,6 +77,16 @@ test("answers in pieces give the same lines", async () => {
   const withoutCode = (lines: string[]) => lines.map((line) => line.replace(" 42P01", ""));
   const whole = withoutCode(await linesOf(session));
   for (const size of [1, 2, 3, 5, 7, 11]) expect(withoutCode(await linesOf(session, size))).toEqual(whole);
+});
+
+test("answers that the socket offers give the same lines, and are all taken", async () => {
+  const answers = session.flatMap(({ answer }) => answer);
+  for (const mayFollow of [true, false]) {
+    const taken: number[] = [];
+    const take = (bytes: Uint8Array) => taken.push(...bytes) > 0 && mayFollow;
+    expect(await linesOf(session, 60, take)).toEqual(await linesOf(session, 60));
+    expect(taken).toEqual(answers);
+  }
 });
 
 test("a message with a negative length does not make the parser loop", async () => {

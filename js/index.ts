@@ -1,6 +1,7 @@
 // What the package exports, and nothing else.
 export type {} from "./web-types.ts";
 export { sql } from "./statement/sql.ts";
+export { unnest } from "./statement/unnest.ts";
 export {
   AbortError,
   AuthenticationError,

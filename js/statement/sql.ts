@@ -119,7 +119,8 @@ export interface Sql {
    * For insert: `("a", "b") values ($1, $2), ($3, $4)`, with these columns, or with all of the first row's own
    * properties. Rows that are arrays give `values ($1, $2)` without names. A row that lacks a column is refused
    * (`INVALID_PARAMETER`). So are an empty list, and a row with a member that the first row lacks, unless the columns
-   * are named (`INVALID_QUERY`). One row may be given without a list.
+   * are named (`INVALID_QUERY`). One row may be given without a list. For hundreds of rows take `unnest`, whose text is
+   * the same for any number of them.
    *
    * @example
    * sql`insert into users ${sql.values([{ id: 7, name: "Grace" }])}`;
@@ -532,6 +533,11 @@ function textOf(parts: Parts): string {
 
 function partsOf(value: unknown): Parts | undefined {
   return typeof value === "object" && value !== null ? (value as { [PARTS]?: Parts })[PARTS] : undefined;
+}
+
+/** Whether the value is SQL that a template takes in. */
+export function isFragment(value: unknown): value is Query {
+  return partsOf(value) !== undefined;
 }
 
 function isTemplate(input: unknown): input is TemplateStringsArray {

@@ -260,8 +260,9 @@ test("fragments, helpers and conditions with known text are resolved", async () 
     "parts.ts",
   );
   source(`import * as pgz from "pgz-edge";
-import { sql } from "pgz-edge";
+import { sql, unnest as rowsOf } from "pgz-edge";
 import { open, TABLE as table } from "./parts.js";
+const TYPES = { id: "int8", "note": sql\`text\` } as const;
 const columns = sql\`id, \${sql.identifier("note")}\`;
 export const of = (ids: number[], isOpen: boolean, rows: { id: number }[]) => [
   sql<A>\`select \${columns} from \${sql.identifier(table)} where id in \${sql.in(ids)} \${isOpen ? sql\`and \${open}\` : sql\`\`}\`,
@@ -269,12 +270,14 @@ export const of = (ids: number[], isOpen: boolean, rows: { id: number }[]) => [
   sql<C>\`update orders set \${sql.set({ note: "x" })} where \${sql.join([open, sql\`id = \${1}\`], sql\` and \`)} returning note\`,
   pgz.sql<D>\`select \${sql.json({ a: 1 })}::jsonb as j, \${isOpen}0 as n, \${[sql\`1 as a,\`, sql\`2 as b\`]}\`,
   sql<E>\`select \${isOpen ? sql\`note\` : sql\`'x' as note\`} from orders\`,
+  sql<F>\`insert into orders (user_id, note) \${pgz.unnest([], { user_id: "int4", n$1: "text" })} returning id\`,
+  sql<G>\`update orders o set note = r.note from \${rowsOf([], TYPES)} r where o.id = r.id returning o.id, r.note\`,
 ];
 `);
   const { err, code } = await types();
   expect({ code, err }).toMatchObject({ code: 1 });
   // 0 after a parameter is a syntax error, as it is at run time.
-  expect(err).toMatch(/src\/users\.ts:9:\d+: error: syntax error at or near "0"/);
+  expect(err).toMatch(/src\/users\.ts:10:\d+: error: syntax error at or near "0"/);
   source(readFileSync(cli.project.at("src/users.ts"), "utf8").replace("}0 as n", "}::bool as n"));
   expect(await types()).toMatchObject({ code: 0 });
   const rows = Object.fromEntries(
@@ -289,6 +292,8 @@ export const of = (ids: number[], isOpen: boolean, rows: { id: number }[]) => [
     C: "note: string | null;",
     D: "j: unknown; n: boolean | null; a: number; b: number;",
     E: "note: string | null;",
+    F: "id: number;",
+    G: "id: number; note: string | null;",
   });
 });
 

@@ -12,7 +12,7 @@ import { Project } from "./project.ts";
 
 const child = fileURLToPath(new URL("types-child.mjs", import.meta.url));
 const COMMONJS = `
-  import { connect, createPool, sql, PostgresError } from "pgz-edge";
+  import { connect, createPool, sql, unnest, PostgresError } from "pgz-edge";
   import type { Client, ClientOptions, Query, QueryInput, SqlValue } from "pgz-edge";
   import { SQLSTATES } from "pgz-edge/sqlstates";
   import { installRuntime } from "pgz-edge/slim";
@@ -54,6 +54,11 @@ const MODULE = `${COMMONJS}
     // @ts-expect-error: a value may be undefined
     await db.exec\`delete from u where id = \${users.at(0)?.name}\`;
     await db.copyFromRows("u", ["id"], users);
+    await db.exec(sql\`insert into u \${unnest(users, { id: "int4" })} \${unnest([new Point()], { x: sql\`int4\` })}\`);
+    // @ts-expect-error: a column may be missing
+    unnest(users, { id: "int4", name: "text" });
+    // @ts-expect-error: no such column
+    unnest(users, { di: "int4" });
     // @ts-expect-error: a text is no row
     sql.values(["a"]);
     // @ts-expect-error: a column may be missing

@@ -5,6 +5,7 @@
 // is only known at run time is reported, and never guessed.
 import path from "node:path";
 import type ts from "typescript";
+import { sql, unnest, type Query } from "../../index.ts";
 
 /** A place in a source file. `offset` counts from 0. */
 export interface Place {
@@ -194,22 +195,27 @@ class Finder {
 
   // -- sql ------------------------------------------------------------------------------------------------------------
 
-  /** Whether it is `sql` of this package, under whatever name it is imported. */
   #isSql(node: ts.Expression): boolean {
+    return this.#isExport("sql", node);
+  }
+
+  /** Whether it is this export of the package, under whatever name it is imported. */
+  #isExport(wanted: "sql" | "unnest", node: ts.Expression): boolean {
     const name = this.#ts.isPropertyAccessExpression(node) ? node.name : node;
     const symbol = this.#checker.getSymbolAtLocation(name);
     const declaration = symbol?.declarations?.[0];
     if (declaration && this.#ts.isImportSpecifier(declaration)) {
-      const isNamed = (declaration.propertyName ?? declaration.name).text === "sql";
+      const isNamed = (declaration.propertyName ?? declaration.name).text === wanted;
       if (isNamed && PACKAGE.test(this.#specifierOf(declaration.parent.parent.parent))) return true;
     }
-    if (this.#ts.isPropertyAccessExpression(node) && node.name.text === "sql") {
+    if (this.#ts.isPropertyAccessExpression(node) && node.name.text === wanted) {
       const space = this.#checker.getSymbolAtLocation(node.expression)?.declarations?.[0];
       if (space && this.#ts.isNamespaceImport(space)) return PACKAGE.test(this.#specifierOf(space.parent.parent));
     }
     if (!symbol || !(symbol.flags & this.#ts.SymbolFlags.Alias)) return false;
     const origin = this.#checker.getAliasedSymbol(symbol);
-    return origin.name === "sql" && /[\\/](pgz-edge|js|types)[\\/].*\bsql\.(d\.)?[cm]?ts$/.test(fileOf(origin) ?? "");
+    const file = /[\\/](?:pgz-edge|js|types)[\\/].*\b(sql|unnest)\.(?:d\.)?[cm]?ts$/.exec(fileOf(origin) ?? "");
+    return origin.name === wanted && file?.[1] === wanted;
   }
 
   #ofTemplate({ template }: ts.TaggedTemplateExpression, depth: number): Part[][] {
@@ -305,7 +311,9 @@ class Finder {
   // -- sql.identifier, sql.in, … --------------------------------------------------------------------------------------
 
   #helperOf(node: ts.Expression): string | undefined {
-    if (!this.#ts.isCallExpression(node) || !this.#ts.isPropertyAccessExpression(node.expression)) return undefined;
+    if (!this.#ts.isCallExpression(node)) return undefined;
+    if (this.#isExport("unnest", node.expression)) return "unnest";
+    if (!this.#ts.isPropertyAccessExpression(node.expression)) return undefined;
     return this.#isSql(node.expression.expression) ? node.expression.name.text : undefined;
   }
 
@@ -341,8 +349,43 @@ class Finder {
         if (names) return made(`(${names.map(quoted).join(", ")}) values (`, ...values, ")");
         break;
       }
+      case "unnest": {
+        const types = others[0] && this.#typesOf(others[0], depth);
+        const texts = types && unnest([], types).text.split(/(?<=pg_catalog\.unnest\()\$\d+(?=::)/);
+        if (texts) return made(...texts.flatMap((text, at) => (at ? [VALUE, text] : [text])));
+        throw new Unknown(node, "unnest with types that are only known at run time");
+      }
     }
     throw new Unknown(node, `sql.${helper} of what is only known at run time`);
+  }
+
+  /** Returns the types of `unnest`, if they stand in the call, or in a constant with `as const`. */
+  #typesOf(given: ts.Expression, depth: number): Record<string, Query> | undefined {
+    const constant = this.#ts.isIdentifier(given) ? this.#constantOf(given) : undefined;
+    if (constant && !(this.#ts.isAsExpression(constant) && this.#ts.isConstTypeReference(constant.type)))
+      return undefined;
+    const object = this.#bare(constant ?? given);
+    if (!this.#ts.isObjectLiteralExpression(object)) return undefined;
+    const types: Record<string, Query> = {};
+    for (const member of object.properties) {
+      if (!this.#ts.isPropertyAssignment(member) || !this.#isPlainName(member.name)) return undefined;
+      const text = this.#typeText(member.initializer, depth);
+      if (text === undefined) return undefined;
+      types[member.name.text] = sql.unsafe(text);
+    }
+    return types;
+  }
+
+  /** Returns the SQL of a type: a text, or a fragment without conditions and values. */
+  #typeText(node: ts.Expression, depth: number): string | undefined {
+    if (this.#ts.isStringLiteralLike(this.#bare(node))) return this.#literal(node);
+    const [parts = [], ...others] = this.#of(node, depth + 1);
+    const isText = others.length === 0 && parts.every((part) => "text" in part);
+    return isText ? parts.map(({ text }) => text).join("") : undefined;
+  }
+
+  #isPlainName(name: ts.PropertyName): name is ts.Identifier | ts.StringLiteral {
+    return this.#ts.isIdentifier(name) || this.#ts.isStringLiteral(name);
   }
 
   #literal(node: ts.Expression): string {
@@ -359,9 +402,7 @@ class Finder {
     let bare = row && this.#bare(row);
     if (bare && this.#ts.isArrayLiteralExpression(bare)) bare = bare.elements[0] && this.#bare(bare.elements[0]);
     if (!bare || !this.#ts.isObjectLiteralExpression(bare)) return undefined;
-    const names = bare.properties.map(({ name }) =>
-      name && (this.#ts.isIdentifier(name) || this.#ts.isStringLiteral(name)) ? name.text : undefined,
-    );
+    const names = bare.properties.map(({ name }) => (name && this.#isPlainName(name) ? name.text : undefined));
     return names.every((name) => name !== undefined) ? names : undefined;
   }
 }

@@ -30,6 +30,7 @@ import { together } from "./together.ts";
 import { transactionEnds } from "./transaction-ends.ts";
 import { transactions } from "./transactions.ts";
 import { types } from "./types.ts";
+import { unnest } from "./unnest.ts";
 import { usage } from "./usage.ts";
 
 export const cases: Case[] = [
@@ -43,6 +44,7 @@ export const cases: Case[] = [
   ...casesOf(together),
   ...casesOf(caps),
   ...casesOf(types),
+  ...casesOf(unnest),
   ...casesOf(firstRuns),
   ...casesOf(changedColumns),
   ...casesOf(usage),

@@ -30,6 +30,7 @@ import { namesSql, typesSql } from "../../../js/server/catalog.ts";
 import { KnownServer } from "../../../js/server/known-server.ts";
 import { firstRunOf } from "../../../js/session/first-run.ts";
 import { scopeSettings } from "../../../js/session/scope-settings.ts";
+import { unnest } from "../../../js/statement/unnest.ts";
 
 export interface OwnStatement {
   /** The file that has the text. */
@@ -82,6 +83,9 @@ const session: OwnStatement[] = [
   names("session/scope-settings.ts", scope.citusStatement),
   names("login/session-attrs.ts", IS_IN_RECOVERY),
   names("pool/cleaning.ts", RESET),
+  names("statement/unnest.ts", unnest([{ a: 1, b: "x" }], { a: "pg_catalog.int4", b: "pg_catalog.text" }).text, {
+    values: ["{1}", "{x}"],
+  }),
   names("api/queries.ts", "select pg_catalog.pg_notify($1, $2)", { values: ["c", "p"] }),
 ];
 

@@ -1,0 +1,71 @@
+// unnest: one text for any number of rows, and what it refuses.
+import { describe, expect, test } from "vitest";
+import { sql } from "../../js/statement/sql.ts";
+import { unnest } from "../../js/statement/unnest.ts";
+
+const message = (code: string, text: RegExp) => expect.objectContaining({ code, message: expect.stringMatching(text) });
+
+const ID_AND_NAME = { id: "int4", name: "text" };
+const rows = (count: number) => Array.from({ length: count }, (_, index) => ({ id: index, name: `n${index}` }));
+
+test("each column is one parameter, in the order of the types, and the text is the same for any number of rows", () => {
+  const query = sql`insert into t (id, name) ${unnest(rows(2), ID_AND_NAME)} returning ${1}::int4`;
+  expect(query.text).toBe(
+    'insert into t (id, name) (select "id", "name" from rows from ' +
+      '(pg_catalog.unnest($1::int4[]), pg_catalog.unnest($2::text[])) as rows ("id", "name")) returning $3::int4',
+  );
+  expect(query.values).toEqual([[0, 1], ["n0", "n1"], 1]);
+  for (const count of [0, 1, 100])
+    expect(unnest(rows(count), ID_AND_NAME).text).toBe(unnest(rows(2), ID_AND_NAME).text);
+});
+
+test("other members of a row are left out, NULL stays, and a column's name is quoted", () => {
+  const row = { 'a"b': null, rest: undefined };
+  const { text, values } = unnest([row], { 'a"b': "int4" });
+  expect(text).toContain('as rows ("a""b")');
+  expect(values).toEqual([[null]]);
+});
+
+describe("types", () => {
+  test("a word, with its schema too, or a fragment", () => {
+    const types = { a: "app.mood", b: sql.identifier("My type"), c: sql`numeric(10,2)` };
+    expect(unnest([{ a: "ok", b: "x", c: "1" }], types).text).toContain(
+      '($1::app.mood[]), pg_catalog.unnest($2::"My type"[]), pg_catalog.unnest($3::numeric(10,2)[])',
+    );
+  });
+
+  test.each(["int4[]", "int4)", "a b", "a--", "a.b.c", "", '"a"', "a;", "1a", "é", "a\n", 5, null])(
+    "%j is refused, and names the column",
+    (type) => {
+      expect(() => unnest([{ a: 1 }], { a: type as string })).toThrow(message("INVALID_QUERY", /type of column "a"/));
+    },
+  );
+});
+
+describe("cells", () => {
+  test("an array is refused, unless the column has JSON", () => {
+    expect(() => unnest([{ a: [1] }], { a: "int4" })).toThrow(message("INVALID_PARAMETER", /Column "a" has an array/));
+    expect(unnest([{ a: [1, [2]] }], { a: "jsonb" }).values).toEqual([[[1, [2]]]]);
+  });
+
+  test("a fragment is refused, because a list of fragments would become SQL", () => {
+    const cell = sql`now()`;
+    expect(() => unnest([{ a: cell }], { a: "timestamptz" })).toThrow(message("INVALID_PARAMETER", /no fragments/));
+  });
+
+  test("a row that lacks a column is refused, and so is undefined", () => {
+    for (const row of [{}, { a: undefined }, Object.create({ a: 1 }), null])
+      expect(() => unnest([row as { a: 1 }], { a: "int4" })).toThrow(
+        message("INVALID_PARAMETER", /no value for column "a"/),
+      );
+  });
+});
+
+test("other arguments are refused", () => {
+  for (const given of [undefined, null, {}, "ab", 5])
+    expect(() => unnest(given as unknown as [], { a: "int4" })).toThrow(message("INVALID_QUERY", /array of objects/));
+  for (const types of [undefined, null, {}, 5])
+    expect(() => unnest([], types as unknown as { a: string })).toThrow(
+      message("INVALID_QUERY", /type of each column/),
+    );
+});

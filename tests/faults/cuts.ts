@@ -206,11 +206,11 @@ function hasMissedDeadline({ steps, problem }: Outcome, report: ConnectionReport
 
 /** Checks the flags of errors and the contents of the ledger. */
 function storedOrSaidWrong(outcome: Outcome, report: ConnectionReport[], { tls }: Cut): string | undefined {
-  const [first] = report.filter(({ kind }) => kind !== "cancel");
+  const sessions = report.filter(({ kind }) => kind !== "cancel");
   for (const [name, settled] of Object.entries(outcome.steps)) {
     const { code, text, retryable } = settled;
     if (code === "TLS_FAILED" && !retryable) return `${name}: a network that failed is not retryable: ${text}`;
-    const lie = tls || !first ? "" : lieOf(name, settled, first);
+    const lie = tls ? "" : lieOf(name, settled, sessions);
     if (lie) return `${name}: ${lie}: ${text}`;
   }
   return ledgerFault(outcome, report);
@@ -255,14 +255,19 @@ const isLater = (name: string, steps: string[], failed: string) =>
 const isBehind = (name: string, steps: string[], failed: string) =>
   isLater(name, steps, failed) && groupOf(name) === groupOf(failed);
 
-/** Compares the flags of an error with what the server has seen in plain text. */
-function lieOf(name: string, { code, hasNoEffect, transaction, writes }: Settled, { received }: ConnectionReport) {
+/**
+ * Compares the flags of an error with what the server has seen in plain text. The first session is the one that is cut.
+ * On a machine that stops for so long, a transaction may miss its deadline in another session of a pool.
+ */
+function lieOf(name: string, { code, hasNoEffect, transaction, writes }: Settled, sessions: ConnectionReport[]) {
   const reads: Record<string, string> = { query: "scripted_rows", stream: "scripted_stream", pairs: "scripted_pairs" };
   const mark = reads[name] ?? writes?.[0] ?? `${name} 1`;
-  if (hasNoEffect && received.includes(mark)) return "without effect, though the server has seen it";
+  const [first] = sessions;
+  if (hasNoEffect && first?.received.includes(mark)) return "without effect, though the server has seen it";
   if (!name.startsWith("transaction") || code === "") return undefined;
+  const own = sessions.find(({ received }) => received.includes(mark)) ?? first;
   // After CommandComplete of COMMIT, which may have arrived before the cut, the transaction has committed.
-  const commits = received.split("COMMIT\0").length - 1 > (name === "transaction" ? 0 : 1);
+  const commits = (own?.received.split("COMMIT\0").length ?? 0) - 1 > (name === "transaction" ? 0 : 1);
   const known = commits ? /^(unknown|committed)$/ : /^(undefined|unknown|rolled back)$/;
   return known.test(String(transaction))
     ? undefined

@@ -10,8 +10,8 @@ import { isFragment, ownValue, sql, type Query } from "./sql.ts";
 
 /**
  * `rows` as a table for `insert`, `from`, `using` or `in`: `(select "id", "name" from …)`. `types` names the columns in
- * their order, and the type of each as SQL has it: a word such as `int4`, with its schema if it needs one, or a fragment
- * for any other: `sql.identifier("My type")`. No rows are a table without rows.
+ * their order, and the type of each as SQL has it: a word such as `int4`, with its schema if it needs one, or a
+ * fragment for any other: `sql.identifier("My type")`. No rows are a table without rows.
  *
  * The type must be said: PostgreSQL cannot know it from an array, and a text that depended on what the isolate happens
  * to know of the table would be another statement in the next one.

@@ -104,15 +104,17 @@ async function run(options) {
     console.error(error);
     end(1);
   });
-  const { Miniflare } = await import(pathToFileURL(file).href);
-  const { compatibility_date: compatibilityDate, compatibility_flags: compatibilityFlags } = wranglerConfig();
+  const module = await import(pathToFileURL(file).href);
+  const { Miniflare, supportedCompatibilityDate: newestDate } = module.default ?? module;
+  const { compatibility_date: date, compatibility_flags: compatibilityFlags } = wranglerConfig();
   const worker = {
     name: "main",
     modules: true,
     scriptPath: script,
     modulesRoot: path.dirname(script),
     modulesRules: [{ type: "CompiledWasm", include: ["**/*.wasm"] }],
-    compatibilityDate,
+    // The workerd for Node 20 is older than the date.
+    compatibilityDate: date < newestDate ? date : newestDate,
     compatibilityFlags,
     hyperdrives: {
       HYPERDRIVE: readerUrl,
@@ -134,7 +136,7 @@ async function run(options) {
     name: "tail",
     modules: true,
     script: tail,
-    compatibilityDate: "2026-06-01",
+    compatibilityDate: newestDate,
     compatibilityFlags: ["experimental"],
   };
   miniflare = new Miniflare({

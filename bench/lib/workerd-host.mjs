@@ -52,7 +52,7 @@ const miniflare = new Miniflare({
   scriptPath,
   modulesRoot: folder,
   modulesRules: [{ type: "CompiledWasm", include: ["**/*.wasm"] }],
-  compatibilityDate: "2026-04-01",
+  compatibilityDate: "2026-11-17",
   compatibilityFlags: compatibilityFlags ?? (["pgz-edge", "empty"].includes(peer) ? [] : ["nodejs_compat"]),
   bindings,
 });

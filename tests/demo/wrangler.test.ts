@@ -25,10 +25,10 @@ test("wrangler deploy --dry-run bundles the example", async () => {
   // The driver's wasm, and the wasm of its changes.
   expect(files.filter((name) => name.endsWith(".wasm"))).toHaveLength(2);
   const script = await readFile(path.join(folder, "out", "worker.js"), "utf8");
-  expect(script).not.toMatch(/from "node:/); // nodejs_compat is off: such an import would fail at the first request
+  expect(script).not.toMatch(/from "node:/); // with no_nodejs_compat such an import would fail at the first request
 });
 
-test("the compatibility flags are those that the README names, without nodejs_compat", async () => {
+test("the compatibility flags are those that the README names", async () => {
   const config = await readFile(path.join(here, "wrangler.jsonc"), "utf8");
   expect(config).toMatch(/"compatibility_flags": \["enable_request_signal"\]/);
 });

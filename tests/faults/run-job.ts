@@ -25,7 +25,7 @@ type Caller = Pick<pgz.Client, "query" | "batch" | "transaction">;
 type Calls = pgz.Client | pgz.Pool;
 
 /** Milliseconds after which a promise counts as hanging. The limits for sessions are much shorter. */
-const HUNG = 10_000;
+const HUNG = 30_000;
 
 /** Pools that outlive a job, as in a Durable Object, keyed by port. */
 export type Kept = Map<number, pgz.Pool>;

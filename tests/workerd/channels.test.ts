@@ -1,6 +1,6 @@
 // Tracing channels in workerd with nodejs_compat, which brings node:diagnostics_channel: the cases of
-// tests/integration/cases/channels.ts, with an old compatibility date and with one where `hasSubscribers` is not a
-// method.
+// tests/integration/cases/channels.ts, with an old compatibility date and with the newest, where `hasSubscribers` is
+// not a method.
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
 import { channels } from "../integration/cases/channels.ts";
@@ -11,10 +11,10 @@ import type { Task } from "./fixture/worker.ts";
 const servers = testServers();
 const server = servers.servers[0]!;
 const entry = fileURLToPath(new URL("fixture/worker.ts", import.meta.url));
-const dates = process.env["PGZ_TEST_WORKERD"] === "node-20" ? ["2026-04-01"] : ["2026-04-01", "2026-06-01"];
+const dates = [{ compatibilityDate: "2026-04-01" }, {}];
 
-test.each(dates)("channels work in workerd with nodejs_compat and compatibility date %s", async (compatibilityDate) => {
-  const options = { compatibilityFlags: ["nodejs_compat"], compatibilityDate };
+test.each(dates)("channels work in workerd with nodejs_compat, %j", async (date) => {
+  const options = { compatibilityFlags: ["nodejs_compat"], ...date };
   const worker = await startWorker({ entry, caFile: server.caFile, options });
   try {
     for (const name of Object.keys(channels)) {

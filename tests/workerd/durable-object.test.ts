@@ -25,6 +25,7 @@ beforeAll(async () => {
   worker = await startWorker({
     entry: fileURLToPath(new URL("fixture/durable-object.ts", import.meta.url)),
     options: {
+      compatibilityFlags: ["no_nodejs_compat"],
       bindings: { DATABASE_URL: url.href },
       durableObjects: { DATABASE: { className: "Database", useSQLite: true } },
     },

@@ -1,5 +1,5 @@
-// The fault tests with the driver in workerd. tests/run.mjs runs this file with the newest workerd and with the one for
-// Node 20.
+// The fault tests with the driver in workerd, without nodejs_compat. tests/run.mjs runs this file with the newest
+// workerd and with the one for Node 20.
 import { expect, test } from "vitest";
 import { caFile } from "../faults/local.ts";
 import type { Outcome } from "../faults/jobs.ts";
@@ -11,7 +11,7 @@ import { testServers } from "../integration/servers.ts";
 import { useWorker } from "./use-worker.ts";
 
 const servers = testServers();
-const { ask } = useWorker("../faults/worker.ts", { caFile });
+const { ask } = useWorker("../faults/worker.ts", { caFile, options: { compatibilityFlags: ["no_nodejs_compat"] } });
 
 faultSuite({
   label: `workerd ${process.env["PGZ_TEST_WORKERD"] ?? "newest"}`,

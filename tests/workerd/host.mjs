@@ -93,13 +93,15 @@ async function run({ folder, scriptPath, built, options, outbound, miniflare: fi
     console.error(error);
     void end(1);
   });
-  const { Miniflare } = await import(pathToFileURL(file).href);
+  const module = await import(pathToFileURL(file).href);
+  const { Miniflare, supportedCompatibilityDate } = module.default ?? module;
   const { tail, ...others } = options;
   const bundle = {
     modules: true,
     modulesRoot: built ?? path.dirname(scriptPath),
     modulesRules: [{ type: "CompiledWasm", include: ["**/*.wasm"] }],
-    compatibilityDate: "2026-04-01",
+    // As a new Worker has it. From 2026-08-04 on nodejs_compat is on unless a flag turns it off.
+    compatibilityDate: supportedCompatibilityDate,
   };
   const worker = { ...bundle, ...(built ? { modules: modulesOf(built) } : { scriptPath }), ...others };
   const tailed = tail && [
@@ -108,7 +110,7 @@ async function run({ folder, scriptPath, built, options, outbound, miniflare: fi
       name: "tail",
       modules: true,
       script: tail,
-      compatibilityDate: "2026-06-01",
+      compatibilityDate: supportedCompatibilityDate,
       compatibilityFlags: ["experimental"],
     },
   ];

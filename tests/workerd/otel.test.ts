@@ -44,7 +44,7 @@ interface Seen {
 test("calls are spans of the runtime, where it has spans, and hold no secret", async () => {
   const options = isOld
     ? { compatibilityFlags: ["nodejs_compat"] }
-    : { compatibilityFlags: ["nodejs_compat"], compatibilityDate: "2026-06-01", tail: TAIL };
+    : { compatibilityFlags: ["nodejs_compat"], tail: TAIL };
   const worker = await startWorker({ entry, options });
   try {
     const answer = await fetch(`${worker.url}native`, { method: "POST", body: JSON.stringify({ url }) });

@@ -13,7 +13,7 @@ const ndjson = (rows) => rows.map((row) => `${JSON.stringify(row)}\n`).join("");
 const plain = { "content-encoding": "identity" };
 const headers = { "content-type": "application/x-ndjson", ...plain };
 
-/** A plain connect() socket, no nodejs_compat, its own Response. */
+/** A plain connect() socket, its own Response. */
 const pgzEdge = ({ createClient }) => ({
   async fetch(request, env) {
     if (request.method === "GET") return Response.json({ wasm: memory?.buffer.byteLength ?? 0 });

@@ -184,7 +184,7 @@ export class Listener implements AsyncIterable<Notification> {
           this.#wake?.();
         },
         full: () =>
-          this.#waiting.length < MOST_NOTIFICATIONS
+          this.#waiting.length < MOST_NOTIFICATIONS || signal.aborted
             ? undefined
             : new Promise<void>((resolve) => (this.#room = resolve)),
       };

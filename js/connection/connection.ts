@@ -435,7 +435,7 @@ export class Connection {
     if (this.#closed) return false;
     try {
       this.#drain(this.#received(bytes));
-      return !this.#parked && this.#mayRead() && !this.#obstacle();
+      return !this.#closed && !this.#parked && this.#mayRead() && !this.#obstacle();
     } catch (cause) {
       this.#fail(cause);
       return false;

@@ -26,7 +26,10 @@ export interface RowSink {
   columns?(columns: readonly Column[]): void;
   /** Takes whole rows, as a view that is valid until this returns. */
   rows(view: Uint8Array): void;
-  /** A promise while the sink wants no more rows: nothing is read from the socket before it settles. */
+  /**
+   * A promise while the sink wants no more rows: nothing is read from the socket before it settles. Asked again after
+   * that, so a promise that has settled may not be returned.
+   */
   full?(): Promise<unknown> | undefined;
 }
 

@@ -139,8 +139,8 @@ export interface Sql {
     ...columns: Column[]
   ): Query;
   /**
-   * Returns the row, or rows, with column names for its members: `createdAt` becomes `created_at`. For `sql.values` and
-   * `sql.set`, if rows are read with `columnNames: "camelCase"`.
+   * Returns the row, or rows, with column names for its members: `createdAt` becomes `created_at`. For `sql.values`,
+   * `sql.set` and `unnest`, if rows are read with `columnNames: "camelCase"`.
    *
    * @example
    * sql`insert into users ${sql.values(sql.snakeCase({ id: 7, createdAt: new Date() }))}`;
@@ -533,6 +533,11 @@ function textOf(parts: Parts): string {
 
 function partsOf(value: unknown): Parts | undefined {
   return typeof value === "object" && value !== null ? (value as { [PARTS]?: Parts })[PARTS] : undefined;
+}
+
+/** A fragment of these strings, with a value between each two of them. */
+export function fragment(strings: readonly string[], values: readonly unknown[]): Query {
+  return new Fragment(strings, values);
 }
 
 /** Whether the value is SQL that a template takes in. */

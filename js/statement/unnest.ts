@@ -6,18 +6,22 @@
 // Knows SQL text only as far as the name of a type. Must not know: connections, how an array travels.
 import { UsageError } from "../util/errors.ts";
 import type { SqlRow } from "../values/parameter-types.ts";
-import { isFragment, ownValue, sql, type Query } from "./sql.ts";
+import { fragment, isFragment, ownValue, sql, type Query } from "./sql.ts";
 
 /**
- * `rows` as a table for `insert`, `from`, `using` or `in`: `(select "id", "name" from …)`. `types` names the columns in
- * their order, and the type of each as SQL has it: a word such as `int4`, with its schema if it needs one, or a
- * fragment for any other: `sql.identifier("My type")`. No rows are a table without rows.
+ * `rows` as a table for `insert`, `from`, `using` or `in`: `(select … as "id", … as "name")`. `types` names the columns
+ * in their order, and the type of each as SQL has it: a word such as `int4`, with its schema if it needs one, or a
+ * fragment for any other: ``sql`double precision` ``. No rows are a table without rows.
+ *
+ * As with every SELECT, an insert takes the columns in their order, and not by their names. Give a type without its
+ * length: a cast to `varchar(20)` would cut a longer text without an error.
  *
  * The type must be said: PostgreSQL cannot know it from an array, and a text that depended on what the isolate happens
  * to know of the table would be another statement in the next one.
  *
- * @throws UsageError `INVALID_PARAMETER` for a row that lacks a column, and for an array in a column that is not of
- * type json or jsonb, because unnest would make several rows of it; `INVALID_QUERY` for other arguments
+ * @throws UsageError `INVALID_PARAMETER` for a row that lacks a column, for a fragment, and for an array in a column
+ * that is not of type json or jsonb, because unnest would make several rows of it: the error's `row` is the row's
+ * number; `INVALID_QUERY` for other arguments
  *
  * @example
  * const rows = [{ id: 7, name: "Grace" }, { id: 8, name: "Joan" }];
@@ -25,45 +29,60 @@ import { isFragment, ownValue, sql, type Query } from "./sql.ts";
  * await db.exec(sql`update users set name = new.name
  *   from ${unnest(rows, { id: "int4", name: "text" })} as new where users.id = new.id`);
  */
-export function unnest<Types extends Readonly<Record<string, string | Query>>>(
-  rows: readonly SqlRow<keyof Types>[],
+export function unnest<Row extends object, Types extends Readonly<Record<string, string | Query>>>(
+  rows: readonly (Row & (string extends keyof Row | keyof Types ? unknown : SqlRow<keyof Types>))[],
   types: Types,
 ): Query {
   if (!Array.isArray(rows)) throw new UsageError("INVALID_QUERY", "unnest needs an array of objects.");
-  const columns = Object.entries<string | Query>(Object(types) as Types);
+  const columns = typeof types === "object" && !Array.isArray(types) ? Object.entries<unknown>(types ?? {}) : [];
   if (!columns.length)
     throw new UsageError("INVALID_QUERY", 'unnest needs the type of each column: unnest(rows, { id: "int4" }).');
-  const arrays = columns.map(([name, type]) => {
-    const cell = cellOf(name, JSON_TYPES.has(type));
-    return sql`pg_catalog.unnest(${rows.map(cell)}::${typeOf(name, type)}[])`;
+  // In the list of SELECT and not in FROM, where a composite type would become a column for each of its attributes. As
+  // one fragment, because a statement of many fragments is not cached.
+  const ends = columns.map(([name, type]) => `::${typeOf(name, type)}[]) as ${sql.identifier(name).text}`);
+  const last = ends.pop()!;
+  return fragment(
+    ["(select pg_catalog.unnest(", ...ends.map((end) => `${end}, pg_catalog.unnest(`), `${last})`],
+    columns.map(([name, type]) => valuesOf(rows, name, isJson(type))),
+  );
+}
+
+function valuesOf(rows: readonly object[], name: string, mayBeArray: boolean): unknown[] {
+  // Not by map, which skips the holes of an array.
+  return Array.from(rows, (row, index) => {
+    try {
+      return checked(name, ownValue(row, name), mayBeArray);
+    } catch (error) {
+      throw Object.assign(error as Error, { row: index });
+    }
   });
-  const names = sql.join(columns.map(([name]) => sql.identifier(name)));
-  return sql`(select ${names} from rows from (${sql.join(arrays)}) as rows (${names}))`;
 }
 
-/** The types whose values may be arrays. */
-const JSON_TYPES = new Set<unknown>(["json", "jsonb", "pg_catalog.json", "pg_catalog.jsonb"]);
-
-function cellOf(name: string, mayBeArray: boolean): (row: object) => unknown {
-  return (row) => {
-    const value = ownValue(row, name);
-    if (isFragment(value))
-      throw new UsageError("INVALID_PARAMETER", `Column "${name}" of unnest takes values, and no fragments of SQL.`);
-    if (Array.isArray(value) && !mayBeArray)
-      throw new UsageError(
-        "INVALID_PARAMETER",
-        `Column "${name}" has an array, of which unnest would make several rows: use sql.values, or copyFromRows.`,
-      );
-    return value;
-  };
+function checked(name: string, value: unknown, mayBeArray: boolean): unknown {
+  if (isFragment(value))
+    throw new UsageError("INVALID_PARAMETER", `Column "${name}" of unnest takes values, and no fragments of SQL.`);
+  if (Array.isArray(value) && !mayBeArray) throw severalRows(name, 'write "jsonb" as its type if it is JSON');
+  return value;
 }
 
-/** Only letters, digits and underscores, with one point at most: no other SQL can be written with these. */
-function typeOf(column: string, type: unknown): Query {
-  if (isFragment(type)) return type;
-  if (typeof type === "string" && /^[a-z_]\w*(\.[a-z_]\w*)?$/i.test(type)) return sql.unsafe(type);
+function severalRows(name: string, otherwise: string): UsageError {
+  const why = `Column "${name}" has arrays, and unnest would make several rows of each`;
+  return new UsageError("INVALID_PARAMETER", `${why}: use sql.values or copyFromRows, or ${otherwise}.`);
+}
+
+/** Whether a value of the type may be an array. */
+function isJson(type: unknown): boolean {
+  return typeof type === "string" && /^(pg_catalog\.)?jsonb?$/i.test(type);
+}
+
+/** A word has letters, digits and underscores, with one point at most: no other SQL can be written with these. */
+function typeOf(column: string, type: unknown): string {
+  const text = isFragment(type) && !type.values.length ? type.text : type;
+  if (typeof text === "string" && /\]\s*$/.test(text))
+    throw severalRows(column, "send texts, and cast them in the outer statement");
+  if (typeof text === "string" && (text !== type || /^[a-z_]\w*(\.[a-z_]\w*)?$/i.test(text))) return text;
   throw new UsageError(
     "INVALID_QUERY",
-    `The type of column "${column}" must be a word such as "int4", or a fragment: sql.identifier("My type").`,
+    `The type of column "${column}" must be a word such as "int4" or "app.mood", or a fragment: sql\`double precision\`.`,
   );
 }

@@ -188,7 +188,7 @@ export class PgzError extends Error {
   declare readonly parameters?: readonly unknown[];
   /** Which value could not be encoded. 1 is the value of `$1`. */
   declare readonly parameter?: number;
-  /** Set by `copyFromRows`: the number of the row that could not be encoded, from 0. */
+  /** Set by `copyFromRows` and `unnest`: the number of the row that was refused, from 0. */
   declare readonly row?: number;
 
   /** Bytes of this result have already gone downstream, so you can no longer answer as if nothing had happened. */

@@ -262,7 +262,8 @@ test("fragments, helpers and conditions with known text are resolved", async () 
   source(`import * as pgz from "pgz-edge";
 import { sql, unnest as rowsOf } from "pgz-edge";
 import { open, TABLE as table } from "./parts.js";
-const TYPES = { id: "int8", "note": sql\`text\` } as const;
+const INT = "int8";
+const TYPES = { id: INT, "note": sql\`text\` } as const satisfies Record<string, unknown>;
 const columns = sql\`id, \${sql.identifier("note")}\`;
 export const of = (ids: number[], isOpen: boolean, rows: { id: number }[]) => [
   sql<A>\`select \${columns} from \${sql.identifier(table)} where id in \${sql.in(ids)} \${isOpen ? sql\`and \${open}\` : sql\`\`}\`,
@@ -277,7 +278,7 @@ export const of = (ids: number[], isOpen: boolean, rows: { id: number }[]) => [
   const { err, code } = await types();
   expect({ code, err }).toMatchObject({ code: 1 });
   // 0 after a parameter is a syntax error, as it is at run time.
-  expect(err).toMatch(/src\/users\.ts:10:\d+: error: syntax error at or near "0"/);
+  expect(err).toMatch(/src\/users\.ts:11:\d+: error: syntax error at or near "0"/);
   source(readFileSync(cli.project.at("src/users.ts"), "utf8").replace("}0 as n", "}::bool as n"));
   expect(await types()).toMatchObject({ code: 0 });
   const rows = Object.fromEntries(
@@ -295,6 +296,24 @@ export const of = (ids: number[], isOpen: boolean, rows: { id: number }[]) => [
     F: "id: number;",
     G: "id: number; note: string | null;",
   });
+});
+
+test("types of unnest that the driver refuses, or that may change, are an error of their place", async () => {
+  source(`import { sql, unnest } from "pgz-edge";
+const types = { id: "int4" };
+export const all = [
+  sql<A>\`select id from \${unnest([], { id: "int4[]" })} r\`,
+  sql<B>\`select id from \${unnest([], {})} r\`,
+  sql<C>\`select id from \${unnest([], types)} r\`,
+];
+`);
+  const { code, err } = await types();
+  expect(code).toBe(1);
+  expect(err.split("\n").filter((line) => line.includes("error:"))).toEqual([
+    expect.stringMatching(/^src\/users\.ts:4:\d+: error: .*has arrays/),
+    expect.stringMatching(/^src\/users\.ts:5:\d+: error: .*the type of each column/),
+    expect.stringMatching(/^src\/users\.ts:6:\d+: error: .*as const/),
+  ]);
 });
 
 test("a value of a wrong type does not compile, and a promise never does", async () => {

@@ -55,6 +55,11 @@ const MODULE = `${COMMONJS}
     await db.exec\`delete from u where id = \${users.at(0)?.name}\`;
     await db.copyFromRows("u", ["id"], users);
     await db.exec(sql\`insert into u \${unnest(users, { id: "int4" })} \${unnest([new Point()], { x: sql\`int4\` })}\`);
+    const anything = [] as Record<string, SqlValue>[];
+    unnest(anything, { id: "int4" });
+    unnest([{ id: 1, name: "x" }], { id: "int4" });
+    unnest(users, Object.fromEntries([["id", "int4"]]));
+    unnest(sql.snakeCase(users), { id: "int4", name: "text" });
     // @ts-expect-error: a column may be missing
     unnest(users, { id: "int4", name: "text" });
     // @ts-expect-error: no such column

@@ -5,7 +5,7 @@
 // is only known at run time is reported, and never guessed.
 import path from "node:path";
 import type ts from "typescript";
-import { sql, unnest, type Query } from "../../index.ts";
+import { sql, unnest, type Query, type UsageError } from "../../index.ts";
 
 /** A place in a source file. `offset` counts from 0. */
 export interface Place {
@@ -349,39 +349,50 @@ class Finder {
         if (names) return made(`(${names.map(quoted).join(", ")}) values (`, ...values, ")");
         break;
       }
-      case "unnest": {
-        const types = others[0] && this.#typesOf(others[0], depth);
-        const texts = types && unnest([], types).text.split(/(?<=pg_catalog\.unnest\()\$\d+(?=::)/);
-        if (texts) return made(...texts.flatMap((text, at) => (at ? [VALUE, text] : [text])));
-        throw new Unknown(node, "unnest with types that are only known at run time");
-      }
+      case "unnest":
+        return made(...this.#unnest(node, others[0], depth));
     }
     throw new Unknown(node, `sql.${helper} of what is only known at run time`);
   }
 
-  /** Returns the types of `unnest`, if they stand in the call, or in a constant with `as const`. */
-  #typesOf(given: ts.Expression, depth: number): Record<string, Query> | undefined {
+  /** Returns the texts of `unnest`, and its values between them. */
+  #unnest(node: ts.Expression, given: ts.Expression | undefined, depth: number): string[] {
+    const types = given && this.#typesOf(given, depth);
+    if (!types) throw new Unknown(node, "unnest whose types are not in the call, or in a constant with `as const`");
+    try {
+      const texts = unnest([], types).text.split(/(?<=pg_catalog\.unnest\()\$\d+(?=::)/);
+      return texts.flatMap((text, at) => (at ? [VALUE, text] : [text]));
+    } catch (error) {
+      throw new Unknown(node, (error as UsageError).message);
+    }
+  }
+
+  #typesOf(given: ts.Expression, depth: number): Record<string, string | Query> | undefined {
     const constant = this.#ts.isIdentifier(given) ? this.#constantOf(given) : undefined;
-    if (constant && !(this.#ts.isAsExpression(constant) && this.#ts.isConstTypeReference(constant.type)))
-      return undefined;
+    if (constant && !this.#isConst(constant)) return undefined;
     const object = this.#bare(constant ?? given);
     if (!this.#ts.isObjectLiteralExpression(object)) return undefined;
-    const types: Record<string, Query> = {};
+    const types: Record<string, string | Query> = {};
     for (const member of object.properties) {
       if (!this.#ts.isPropertyAssignment(member) || !this.#isPlainName(member.name)) return undefined;
-      const text = this.#typeText(member.initializer, depth);
-      if (text === undefined) return undefined;
-      types[member.name.text] = sql.unsafe(text);
+      types[member.name.text] = this.#typeIn(member.initializer, depth);
     }
     return types;
   }
 
-  /** Returns the SQL of a type: a text, or a fragment without conditions and values. */
-  #typeText(node: ts.Expression, depth: number): string | undefined {
-    if (this.#ts.isStringLiteralLike(this.#bare(node))) return this.#literal(node);
+  /** Whether it says `as const`, with `satisfies` behind it or not. */
+  #isConst(node: ts.Expression): boolean {
+    if (this.#ts.isSatisfiesExpression(node)) return this.#isConst(node.expression);
+    return this.#ts.isAsExpression(node) && this.#ts.isConstTypeReference(node.type);
+  }
+
+  /** Returns a type: a text, or a fragment without conditions and values. */
+  #typeIn(node: ts.Expression, depth: number): string | Query {
+    if (!this.#mayBeFragment(node)) return this.#literal(node);
     const [parts = [], ...others] = this.#of(node, depth + 1);
-    const isText = others.length === 0 && parts.every((part) => "text" in part);
-    return isText ? parts.map(({ text }) => text).join("") : undefined;
+    if (others.length || !parts.every((part) => "text" in part))
+      throw new Unknown(node, "a type that is only known at run time");
+    return sql.unsafe(parts.map(({ text }) => text).join(""));
   }
 
   #isPlainName(name: ts.PropertyName): name is ts.Identifier | ts.StringLiteral {

@@ -80,6 +80,19 @@ export const unnest: Cases = {
     t.assert.equal(deleted.rowCount, 2);
   },
 
+  async "a composite is one column, and camelCase members become columns by sql.snakeCase"(t) {
+    const [client, schema] = await newSchema(t);
+    const { sql, unnest } = t.pgz;
+    await client.simple(`create type ${schema}.point as (x int4, y int4);
+      create table ${schema}.t (user_id int4, at ${schema}.point, n int4)`);
+    const rows = sql.snakeCase([{ userId: 1, at: "(10,20)", n: 99 }]);
+    const types = { user_id: "int4", at: sql.identifier(schema, "point"), n: "int4" };
+    await client.exec(sql`insert into ${sql.identifier(schema, "t")} (user_id, at, n) ${unnest(rows, types)}`);
+    await t.assert.rows(client.query(`select user_id, at::text, n from ${schema}.t`), [
+      { user_id: 1, at: "(10,20)", n: 99 },
+    ]);
+  },
+
   async "a statement with unnest is prepared once, whatever the number of rows"(t) {
     const client = await t.client();
     const { unnest, sql } = t.pgz;

@@ -38,7 +38,7 @@ Object.assign(process.env, variablesOf(theRun));
 
 async function main() {
   const suites = chosen();
-  const setup = await part("setup", () => run(setupOf(suites), { timeout: minutes(40) }));
+  const setup = await part("setup", () => run(setupOf(suites), { silence: minutes(40) }));
   if (setup.status !== 0) return void rows.push(failure("setup", "scripts/setup failed, see above"));
   if (isQuick) {
     suites.quick = await part("changes", plannedQuick);
@@ -74,7 +74,7 @@ function chosen() {
 
 async function build() {
   const command = [process.execPath, at("scripts/build.mjs"), ...(isQuick ? ["--without-types"] : [])];
-  const { status } = await part("build", () => run(command, { timeout: minutes(15) }));
+  const { status } = await part("build", () => run(command, { silence: minutes(20) }));
   if (status !== 0) unmet.build = "the build failed, see above";
 }
 

@@ -260,15 +260,17 @@ const isBehind = (name: string, steps: string[], failed: string) =>
 
 /**
  * Compares the flags of an error with what the server has seen in plain text. The first session is the one that is cut.
- * On a machine that stops for so long, a transaction may miss its deadline in another session of a pool.
+ * A machine that stops for longer than a call's deadline makes a call of a pool fail in another session, too. Only what
+ * is written has a mark that no later call has.
  */
 function lieOf(name: string, { code, hasNoEffect, transaction, writes }: Settled, sessions: ConnectionReport[]) {
   const reads: Record<string, string> = { query: "scripted_rows", stream: "scripted_stream", pairs: "scripted_pairs" };
   const mark = reads[name] ?? writes?.[0] ?? `${name} 1`;
   const [first] = sessions;
-  if (hasNoEffect && first?.received.includes(mark)) return "without effect, though the server has seen it";
-  if (!name.startsWith("transaction") || code === "") return undefined;
   const own = sessions.find(({ received }) => received.includes(mark)) ?? first;
+  if (hasNoEffect && (writes ? own : first)?.received.includes(mark))
+    return "without effect, though the server has seen it";
+  if (!name.startsWith("transaction") || code === "") return undefined;
   // After CommandComplete of COMMIT, which may have arrived before the cut, the transaction has committed.
   const commits = (own?.received.split("COMMIT\0").length ?? 0) - 1 > (name === "transaction" ? 0 : 1);
   const known = commits ? /^(unknown|committed)$/ : /^(undefined|unknown|rolled back)$/;

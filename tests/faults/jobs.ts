@@ -87,6 +87,8 @@ export interface Settled {
   name: string;
   text: string;
   ms: number;
+  /** The longest delay, in milliseconds, of the timers that had fired when it settled. */
+  timer: number;
   retryable?: boolean;
   hasNoEffect?: boolean;
   transaction?: string;
@@ -101,8 +103,11 @@ export interface Outcome {
   steps: Record<string, Settled>;
   /** The first step that failed in another way than the script expects; "" when there is none. */
   failed: string;
-  /** Milliseconds from the start to the last promise, without the next connection. */
-  ms: number;
+  /**
+   * The longest delay, in milliseconds, of the timers that fired from the start to the last promise, without the next
+   * connection.
+   */
+  timer: number;
   /** Milliseconds from the start to the end, with the next connection. */
   total: number;
   /** The client's own state after `idle` milliseconds. */

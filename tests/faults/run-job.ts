@@ -16,6 +16,7 @@ import {
   type Target,
   type Way,
 } from "./jobs.ts";
+import { Timers } from "./timers.ts";
 import { everything } from "./uncaught.ts";
 
 type Driver = typeof pgz;
@@ -56,8 +57,10 @@ const allLines = linesOf([1, 2, 3, 4, 5].map((id) => ({ id, body: id === 4 ? nul
 class Session {
   readonly #driver: Driver;
   readonly #target: Target;
-  readonly #outcome: Outcome = { problem: "", steps: {}, failed: "", ms: 0, total: 0 };
+  readonly #outcome: Outcome = { problem: "", steps: {}, failed: "", timer: 0, total: 0 };
   readonly #from = performance.now();
+  /** Of a session that runs alone. */
+  #timers: Timers | undefined;
   /** Called when the first step has failed. */
   #onFailure: (() => void) | undefined;
 
@@ -81,7 +84,7 @@ class Session {
       await steps[script as keyof typeof steps].call(this, client);
       await this.#step("close", client.close());
     }
-    this.#outcome.ms = performance.now() - this.#from;
+    this.#outcome.timer = this.#timers?.longest ?? 0;
     return alone ? this.#ended() : this.#next();
   }
 
@@ -97,7 +100,7 @@ class Session {
     // time, so the next call needs a second connection.
     if (patience) this.#onFailure = () => pool.resize(2);
     await this.#pooled(pool, pipelining ? {} : { timeout: patience });
-    this.#outcome.ms = performance.now() - this.#from;
+    this.#outcome.timer = this.#timers?.longest ?? 0;
     if (!alone && !kept) return this.#nextOf(pool);
     if (alone) await this.#step("close", pool.close());
     else kept?.set(this.#target.port, pool);
@@ -217,20 +220,21 @@ class Session {
 
   /** Runs one statement against a server that does one thing wrong. */
   async badServer({ options, way, of, idle, again }: BadServerJob): Promise<Outcome> {
+    this.#timers = new Timers();
     const firstRun = way.startsWith("described") ? "describe" : "text";
     const connecting = this.#driver.connect(this.#with({ firstRun, ...options }));
     const client = await this.#step("connect", connecting);
     if (client) {
       if (idle > 0) {
-        await new Promise((resolve) => setTimeout(resolve, idle));
+        await new Promise<void>((resolve) => this.#after(idle, resolve));
         this.#outcome.state = client.stats().state;
       }
       await this.#ask(client, way, of);
-      this.#outcome.ms = performance.now() - this.#from - idle;
+      this.#outcome.timer = this.#timers?.longest ?? 0;
       if (again) await this.#query("again", client, "select 42 as answer", [{ answer: 42 }]);
       await this.#step("close", client.close());
     } else {
-      this.#outcome.ms = performance.now() - this.#from;
+      this.#outcome.timer = this.#timers?.longest ?? 0;
     }
     return this.#next();
   }
@@ -280,6 +284,7 @@ class Session {
 
   /** Runs an endless statement and cancels it in the given way. */
   async cancel({ options, by }: CancelJob): Promise<Outcome> {
+    this.#timers = new Timers();
     const { sql, connect } = this.#driver;
     const client = await this.#step("connect", connect(this.#with(options)));
     if (!client) return this.#next();
@@ -289,11 +294,11 @@ class Session {
       by === "timeout" ? { timeout: 100 } : { signal: controller.signal },
     );
     query.catch(() => {});
-    if (by !== "timeout") await new Promise((resolve) => setTimeout(resolve, 100));
+    if (by !== "timeout") await new Promise<void>((resolve) => this.#after(100, resolve));
     if (by === "signal") controller.abort(new Error("the test's own reason"));
     const closing = by === "close" ? client.close() : undefined;
     await this.#step("cancelled", query);
-    this.#outcome.ms = performance.now() - this.#from;
+    this.#outcome.timer = this.#timers?.longest ?? 0;
     if (closing) await this.#step("close", closing);
     else {
       // The driver waits 2 s for a server that ignores the cancel, then it closes the connection.
@@ -339,6 +344,7 @@ class Session {
 
   #ended(): Outcome {
     this.#outcome.total = performance.now() - this.#from;
+    this.#timers?.stop();
     return this.#outcome;
   }
 
@@ -415,15 +421,20 @@ class Session {
       this.#problem(`${name}: a clean end behind ${JSON.stringify(text)}`);
   }
 
+  /** A timer of the test's own. */
+  #after(delay: number, run: () => void): ReturnType<typeof setTimeout> {
+    return this.#timers ? this.#timers.start(run, delay) : setTimeout(run, delay);
+  }
+
   #settled(name: string): Settled {
-    return this.#outcome.steps[name] ?? { wanted: "", code: "missing", name: "", text: "", ms: 0 };
+    return this.#outcome.steps[name] ?? { wanted: "", code: "missing", name: "", text: "", ms: 0, timer: 0 };
   }
 
   /** Waits for one promise. `wanted` is the code that the script expects of an honest server. */
   async #step<T>(name: string, promise: Promise<T>, wanted = ""): Promise<T | undefined> {
     const from = performance.now();
     let timer: ReturnType<typeof setTimeout> | undefined;
-    const late = new Promise<"late">((resolve) => (timer = setTimeout(() => resolve("late"), HUNG)));
+    const late = new Promise<"late">((resolve) => (timer = this.#after(HUNG, () => resolve("late"))));
     const found = await Promise.race([
       promise.then(
         (value) => ({ value }),
@@ -432,7 +443,14 @@ class Session {
       late,
     ]);
     clearTimeout(timer);
-    const settled: Settled = { wanted, code: "", name: "", text: "", ms: performance.now() - from };
+    const settled: Settled = {
+      wanted,
+      code: "",
+      name: "",
+      text: "",
+      ms: performance.now() - from,
+      timer: this.#timers?.longest ?? 0,
+    };
     this.#outcome.steps[name] = settled;
     if (found === "late") {
       promise.catch(() => {});

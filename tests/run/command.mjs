@@ -24,11 +24,10 @@ export const environment = clean(process.env);
 let children = [];
 
 /**
- * Runs a command in a process group of its own, shows its output as it comes, and kills the whole group when time is
- * up.
+ * Runs a command in a process group of its own, shows its output as it comes, and kills the whole group when it has
+ * said nothing for `silence` milliseconds: that ends a hang, however slow the machine is.
  */
-export function run([command, ...parameters], { env = {}, timeout: longest }) {
-  const timeout = Math.min(longest, timeLeft());
+export function run([command, ...parameters], { env = {}, silence }) {
   return new Promise((resolve) => {
     const child = spawn(command, parameters, {
       cwd: root,
@@ -39,20 +38,26 @@ export function run([command, ...parameters], { env = {}, timeout: longest }) {
     children.push(child);
     let output = "";
     let timedOut = false;
-    const timer = setTimeout(() => {
+    const outOfTime = (why) => {
       timedOut = true;
-      say(`${path.basename(command)}: out of time after ${Math.round(timeout / minutes(1))} minutes`);
+      say(`${path.basename(command)}: ${why}`);
       killGroup(child);
-    }, timeout);
+    };
+    const isSilent = () => outOfTime(`it has said nothing for ${Math.round(silence / minutes(1))} minutes`);
+    const last = setTimeout(() => outOfTime("out of time"), timeLeft());
+    let timer = setTimeout(isSilent, silence);
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding("utf8");
       stream.on("data", (text) => {
         output += text;
         process.stdout.write(text);
+        clearTimeout(timer);
+        timer = setTimeout(isSilent, silence);
       });
     }
     const end = (status) => {
       clearTimeout(timer);
+      clearTimeout(last);
       children = children.filter((one) => one !== child);
       resolve({ output, status, timedOut });
     };

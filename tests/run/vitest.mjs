@@ -9,12 +9,11 @@ import { fail, failure } from "./rows.mjs";
 
 const vitest = at("node_modules/vitest/vitest.mjs");
 /**
- * Maximum minutes of vitest in a runtime, if that is not 20. `node` has twice as many files as the next runtime: it
- * takes ten minutes on two cores, and took more than twenty on a day when the cores were half as fast. `cluster` makes
- * two million calls, which takes 24 minutes alone.
+ * The longest silence of vitest, whose reporter prints a dot for each test. One test of `cluster` makes two million
+ * calls, which takes 24 minutes alone.
  */
-const LONGEST = { node: 35, cluster: 70 };
-const longestOf = (label) => minutes(LONGEST[label] ?? 20);
+const SILENCE = minutes(20);
+const OF_CLUSTER = minutes(70);
 
 /**
  * Runs vitest under `runtime`, in those of the folders that have tests. Returns a row for each folder; in tests/workerd
@@ -40,7 +39,7 @@ export async function runVitest(label, runtime, allFolders, env = {}) {
   const host = ["deno", "bun"].includes(label) ? label : "node";
   const { status, timedOut } = await run([...runtime, vitest, ...options], {
     env: { ...withoutCaches(process.env), ...env, PGZ_TEST_RUNTIME: host },
-    timeout: longestOf(label),
+    silence: label === "cluster" ? OF_CLUSTER : SILENCE,
   });
   const result = new Map();
   const rowOf = (file) => {

@@ -1,0 +1,45 @@
+// Which timers fire while a session runs, by their delays. "No timer had to fire first" is then a fact, where a time
+// would only be a guess on a busy machine.
+//
+// Replaces the functions of the global object, so only one session at a time may ask for the delays. Knows nothing of
+// the driver.
+
+export class Timers {
+  readonly #setTimeout = globalThis.setTimeout;
+  readonly #timeout = AbortSignal.timeout.bind(AbortSignal);
+  #longest = 0;
+
+  constructor() {
+    const started = (run: (...values: unknown[]) => void, delay = 0, ...values: unknown[]) =>
+      this.#setTimeout(() => {
+        this.#fired(delay);
+        run(...values);
+      }, delay);
+    globalThis.setTimeout = started as typeof setTimeout;
+    AbortSignal.timeout = (delay) => {
+      const signal = this.#timeout(delay);
+      signal.addEventListener("abort", () => this.#fired(delay));
+      return signal;
+    };
+  }
+
+  /** The longest delay, in milliseconds, of those that were started since then and have fired. */
+  get longest(): number {
+    return this.#longest;
+  }
+
+  /** Starts a timer that does not count. */
+  start(run: () => void, delay: number): ReturnType<typeof setTimeout> {
+    return this.#setTimeout.call(globalThis, run, delay);
+  }
+
+  /** Puts the global functions back. */
+  stop(): void {
+    globalThis.setTimeout = this.#setTimeout;
+    AbortSignal.timeout = this.#timeout;
+  }
+
+  #fired(delay: number): void {
+    this.#longest = Math.max(this.#longest, delay);
+  }
+}

@@ -1,4 +1,4 @@
-// Runs a job: small sessions in Node, Deno, Bun and workerd alike, each settled against a clock.
+// Runs a job: small sessions in Node, Deno, Bun and workerd alike.
 //
 // Knows the public API and web standards only, and what holds for every session: each promise settles in time, with the
 // right rows or with a typed error that shows no password.

@@ -1,23 +1,23 @@
 // Which timers fire while a session runs, by their delays. "No timer had to fire first" is then a fact, where a time
 // would only be a guess on a busy machine.
 //
-// Replaces the functions of the global object, so only one session at a time may ask for the delays. Knows nothing of
+// Replaces functions of the global object, so only one session at a time may ask for the delays. Knows nothing of
 // the driver.
 
 export class Timers {
   readonly #setTimeout = globalThis.setTimeout;
-  readonly #timeout = AbortSignal.timeout.bind(AbortSignal);
+  readonly #timeout = AbortSignal.timeout;
   #longest = 0;
 
   constructor() {
     const started = (run: (...values: unknown[]) => void, delay = 0, ...values: unknown[]) =>
-      this.#setTimeout(() => {
+      this.start(() => {
         this.#fired(delay);
         run(...values);
       }, delay);
     globalThis.setTimeout = started as typeof setTimeout;
     AbortSignal.timeout = (delay) => {
-      const signal = this.#timeout(delay);
+      const signal = this.#timeout.call(AbortSignal, delay);
       signal.addEventListener("abort", () => this.#fired(delay));
       return signal;
     };
@@ -30,7 +30,7 @@ export class Timers {
 
   /** Starts a timer that does not count. */
   start(run: () => void, delay: number): ReturnType<typeof setTimeout> {
-    return this.#setTimeout.call(globalThis, run, delay);
+    return this.#setTimeout.call(globalThis, run, delay); // workerd looks at `this`
   }
 
   /** Puts the global functions back. */

@@ -9,7 +9,7 @@ import { expect } from "vitest";
 import type { Client, PgzError, Pool } from "../../js/index.ts";
 import { pause, until } from "../support/until.mjs";
 
-const { sql } = (await import("../../dist/node.js" as string)) as typeof import("../../js/index.ts");
+const { sql, unnest } = (await import("../../dist/node.js" as string)) as typeof import("../../js/index.ts");
 
 // eslint-disable-next-line @typescript-eslint/no-explicit-any -- postgres.js keeps the types of values in a parameter
 export type Postgres = postgres.Sql<any>;
@@ -20,6 +20,7 @@ export const SCHEMA = "from_postgres";
 const ADA = { id: 1, name: "Ada" };
 const NEW = { id: 7, name: "Grace" };
 const USER = { ...NEW, name: "Ann" };
+const HUNDREDS = Array.from({ length: 300 }, (_, index) => ({ id: 100 + index, name: `n${index}` }));
 const ids = [1, 2];
 const text = "select name from users where id = $1";
 const SEVERAL = "select 1 as a; select 2 as b";
@@ -113,6 +114,14 @@ export const QUERIES: Record<string, Pair> = {
     ours: async (db) =>
       (await db.query(sql`insert into users ${sql.values([NEW], "id", "name")} returning id`)).rowCount,
     gives: 1,
+  },
+  "the same with hundreds of rows": {
+    theirs: async (sql) => (await sql`insert into users ${sql(HUNDREDS, "id", "name")} returning id`).count,
+    ours: async (db) => {
+      const rows = unnest(HUNDREDS, { id: "int4", name: "text" });
+      return (await db.query(sql`insert into users (id, name) ${rows} returning id`)).rowCount;
+    },
+    gives: 300,
   },
   '`update users set ${ sql(user, "name") }`': {
     theirs: async (sql) => plain(await sql`update users set ${sql(USER, "name")} where id = 1 returning id, name`),

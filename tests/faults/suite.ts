@@ -108,7 +108,7 @@ export function faultSuite(suite: FaultSuite): void {
         of = "rows",
         tls = false,
         again,
-        within = 100,
+        timersBelow = 100,
         retryable = false,
       } = row;
       test(name, async () => {
@@ -140,7 +140,7 @@ export function faultSuite(suite: FaultSuite): void {
           expect(neighbours(steps), shown).toEqual(
             again === "new connection" && row.code !== "" ? lostBehind : unharmed,
           );
-        expect(outcome.timer, `the delay of a timer that had to fire first: ${shown}`).toBeLessThan(within);
+        expect(outcome.timer, `the delay of a timer that had to fire first: ${shown}`).toBeLessThan(timersBelow);
         const found = report[0] && row.check?.(outcome, report[0], label);
         expect(found || "").toBe("");
         for (const connection of report) {

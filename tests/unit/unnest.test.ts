@@ -69,15 +69,6 @@ describe("cells", () => {
   });
 });
 
-test("the text of many columns is kept, as that of few", () => {
-  const names = Array.from({ length: 60 }, (_, index) => `c${index}`);
-  const types = Object.fromEntries(names.map((name) => [name, "int4"]));
-  const row = Object.fromEntries(names.map((name, index) => [name, index]));
-  const [first, second] = [unnest([row], types), unnest([row, row], types)];
-  expect(second.text).toBe(first.text);
-  expect(second.values).toHaveLength(60);
-});
-
 test("other arguments are refused", () => {
   for (const given of [undefined, null, {}, "ab", 5])
     expect(() => unnest(given as unknown as [], { a: "int4" })).toThrow(message("INVALID_QUERY", /array of objects/));

@@ -16,21 +16,21 @@ const { tls, caFile, ...server } = servers[0]!;
 const plain = (url: string) => `${url.split("?")[0]}?sslmode=disable`;
 const url = plain(server.url);
 const superuserUrl = plain(server.superuserUrl);
-const WITHOUT = { options: { compatibilityFlags: ["no_nodejs_compat"] } };
+const NO_NODEJS_COMPAT = { options: { compatibilityFlags: ["no_nodejs_compat"] } };
 const NODEJS_COMPAT = { options: { compatibilityFlags: ["nodejs_compat"] } };
 
-describe("aws", () => void adapterCases("aws", Object.keys(aws), () => ({ url: superuserUrl }), WITHOUT));
+describe("aws", () => void adapterCases("aws", Object.keys(aws), () => ({ url: superuserUrl }), NO_NODEJS_COMPAT));
 
-describe("drizzle", () => void adapterCases("drizzle", Object.keys(drizzle), () => ({ url }), WITHOUT));
+describe("drizzle", () => void adapterCases("drizzle", Object.keys(drizzle), () => ({ url }), NO_NODEJS_COMPAT));
 
 describe("drizzle-v1", () => {
   adapterCases("drizzle-v1", Object.keys(drizzleV1), () => ({ url }), {
-    ...WITHOUT,
+    ...NO_NODEJS_COMPAT,
     alias: { "drizzle-orm": "drizzle-orm-v1" },
   });
 });
 
-describe("kysely", () => void adapterCases("kysely", Object.keys(kysely), () => ({ url }), WITHOUT));
+describe("kysely", () => void adapterCases("kysely", Object.keys(kysely), () => ({ url }), NO_NODEJS_COMPAT));
 
 describe("pg", () => {
   const { ask } = adapterCases("pg", Object.keys(pg), () => ({ url }), NODEJS_COMPAT);

@@ -29,8 +29,8 @@ export interface BadServerCase {
   retryable?: boolean;
   /** The connection on which a second statement of the same client works; unset: not tried. */
   again?: "same connection" | "new connection";
-  /** Milliseconds until the failure. Default 100. */
-  within?: number;
+  /** Timers that fire before the failure have a delay below this, in milliseconds. Default 100. */
+  timersBelow?: number;
   /** What a runtime brings itself, and the row does not show (`canDiffer`). */
   differs?: Difference;
   /** Runtimes that cannot close the socket, with the reason. On all others a socket that stays open is a failure. */
@@ -69,7 +69,7 @@ export const onlyNonce = (_outcome: Outcome, { passwords }: ConnectionReport) =>
 export const noProof = (_outcome: Outcome, { passwords }: ConnectionReport) =>
   passwords.length > 1 && `the server got ${JSON.stringify(passwords)}`;
 
-export const silent = { options: { connectTimeout: 300 }, within: 1000, name: "TimeoutError" };
+export const silent = { options: { connectTimeout: 300 }, timersBelow: 1000, name: "TimeoutError" };
 export const rejected = "CONNECTION_LOST";
 export const nonsense = "NOT_POSTGRESQL";
 export const protocol = "PROTOCOL_VIOLATION";

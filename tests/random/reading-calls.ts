@@ -2,7 +2,8 @@
 //
 // Each is made from the dice before anything runs, and knows its right result. Must not know what disturbs it.
 import { assert } from "../integration/assert.ts";
-import { checkAll, checkSome, decode, pause, range, readLines, series, type Make } from "./plan.ts";
+import { until } from "../support/until.mjs";
+import { checkAll, checkSome, decode, range, readLines, series, type Caller, type Make } from "./plan.ts";
 import { values } from "./values.ts";
 
 export const one: Make = (dice, world) => {
@@ -149,16 +150,25 @@ export const stream: Make = (dice, world) => {
       };
       if (gzip && leave < Infinity) {
         await leaveCompressed(raw, leave % 2).catch(told);
-        return world.hasOwnBody ? pause(30) : undefined;
+        return world.hasOwnBody ? untilNoticed(caller) : undefined;
       }
       const bytes = gzip ? await decompressed(raw).catch(told) : raw;
       const seen = await readLines(bytes, leave).catch(told);
       if (leave === Infinity) return checkAll(seen, some);
       checkSome(seen, some, leave);
-      if (isOwn) await pause(30);
+      if (isOwn) await untilNoticed(caller);
     },
   };
 };
+
+/**
+ * Waits until the driver knows that a body of the runtime was left: workerd says so at the next write. Until then each
+ * call is refused with STREAM_OPEN, before its options are read. Then a bad one refuses it, so nothing is ever sent.
+ */
+async function untilNoticed(caller: Caller): Promise<void> {
+  const code = () => caller.query("select 1", { timeout: -1 }).then(String, (error: { code?: string }) => error.code);
+  await until(async () => (await code()) !== "STREAM_OPEN", "a body that was left is over");
+}
 
 /** Reads all first: workerd's DecompressionStream would keep only the text of an error. */
 async function decompressed(stream: ReadableStream<Uint8Array>): Promise<ReadableStream<Uint8Array>> {

@@ -137,14 +137,18 @@ export class After extends Routed {
     const limits = new CallLimits([Object(options).signal, this.config.signal], Object(options).timeout);
     const attempt: Attempt<T> = (queue, guard) =>
       limits.attempt(options, (left) => {
-        const running: Promise<T> = queue.runTransaction(tracked, left, async (session) => {
+        // Made first: a pool with a free connection asks for the session before it returns.
+        let ended!: () => void;
+        const over = new Promise<void>((resolve) => (ended = resolve));
+        const running = queue.runTransaction(tracked, left, async (session) => {
           if (!guard) return sessionOf(session);
-          guard.beforeSend(session, (listener) => void running.then(listener, listener));
+          guard.beforeSend(session, (listener) => void over.then(listener));
           await passed(ask(session, patienceOf(queue.config, left), simpleQuery(guard.statement)));
           return sessionOf(
             isSnapshot(options) || guard.placement === "own group" ? session : session.guarded(guard.statement),
           );
         });
+        running.then(ended, ended);
         return running;
       });
     return this.#route(true, limits, attempt, options, hasBegun);

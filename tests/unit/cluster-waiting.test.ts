@@ -1,10 +1,12 @@
 // When a call of `reads.after()` waits in the server, and for how long; and how a call ends while it is on no server.
 // The sessions only record what is sent: tests/cluster/waiting.test.ts has real servers.
 import { afterEach, beforeEach, describe, expect, test, vi } from "vitest";
+import { After } from "../../js/cluster/after.ts";
 import { CallLimits } from "../../js/cluster/call-limits.ts";
-import type { Session } from "../../js/cluster/pool-queue.ts";
+import type { Session, SessionOf, Work } from "../../js/cluster/pool-queue.ts";
 import { Memory, type Facts } from "../../js/cluster/memory.ts";
 import { waitFor } from "../../js/cluster/questions.ts";
+import type { Router } from "../../js/cluster/router.ts";
 import type { Server } from "../../js/cluster/servers.ts";
 import { learnVersion, Waiting } from "../../js/cluster/waiting.ts";
 import { TimeoutError } from "../../js/util/errors.ts";
@@ -25,7 +27,7 @@ function sessionOf(version: string | undefined, error?: { code: string }) {
   const sent: string[] = [];
   const stopped: unknown[] = [];
   let isOver = () => {};
-  const operation = { error, whenOver: (listener: () => void) => void (isOver = listener) };
+  const operation = { error, done: Promise.resolve(), whenOver: (listener: () => void) => void (isOver = listener) };
   const connection = {
     parameters: new Map(version === undefined ? [] : [["server_version", version]]),
     operate: (command: (handle: unknown) => void) => {
@@ -100,6 +102,26 @@ describe("a wait in the server", () => {
     expect(stopped).toEqual([]);
     callIsOver();
     expect(stopped).toEqual([operation]);
+  });
+
+  test("of a transaction ends with it, also where a free connection is there before the pool has returned", async () => {
+    const { session, sent, stopped } = sessionOf("19.0");
+    const server = standby({ isReadCommitted: false });
+    const pool = {
+      ...{ ...server.pool, config: { timeout: 0 }, counters: {} },
+      async runTransaction(work: Work<number>, _: object, own: SessionOf) {
+        await own(session);
+        expect(stopped).toEqual([]);
+        return work(undefined as never);
+      },
+    };
+    const servers = { memory: { timeline: 1, reached() {} }, list: [{ pool }] };
+    const choose = () => ({ is: "standby", server: Object.assign(server, { pool }) });
+    const router = { servers, choose, config: { wait: 1_000 }, recordStandby() {} } as unknown as Router;
+    const after = new After(router, { refused: () => undefined, close: async () => {} }, position);
+    expect(await after.transaction(() => 7)).toBe(7);
+    expect([sent.length, stopped.length, server.waiting]).toEqual([2, 1, 0]);
+    expect(sent[0]).toBe(waitFor(position, 1_000));
   });
 
   test.each([

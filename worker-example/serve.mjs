@@ -106,16 +106,16 @@ async function run(options) {
   });
   const module = await import(pathToFileURL(file).href);
   const { Miniflare, supportedCompatibilityDate: newestDate } = module.default ?? module;
-  const { compatibility_date: date, compatibility_flags: compatibilityFlags } = wranglerConfig();
+  const { compatibility_date: date } = wranglerConfig();
+  const isOlder = newestDate < date; // the workerd for Node 20
   const worker = {
     name: "main",
     modules: true,
     scriptPath: script,
     modulesRoot: path.dirname(script),
     modulesRules: [{ type: "CompiledWasm", include: ["**/*.wasm"] }],
-    // The workerd for Node 20 is older than the date.
-    compatibilityDate: date < newestDate ? date : newestDate,
-    compatibilityFlags,
+    compatibilityDate: isOlder ? newestDate : date,
+    compatibilityFlags: isOlder ? ["enable_request_signal"] : [],
     hyperdrives: {
       HYPERDRIVE: readerUrl,
       HYPERDRIVE_APP: appUrl,

@@ -41,7 +41,7 @@ beforeAll(async () => {
   worker = await startWorker({
     entry: here("guard-client.ts"),
     which: "newest",
-    options: { compatibilityFlags: ["nodejs_compat", "enable_request_signal"] },
+    options: { compatibilityFlags: ["nodejs_compat"] },
     outbound: {
       entry: here("../../worker-example/src/guard/worker.ts"),
       options: { bindings: { TENANTS: JSON.stringify(tenants) } },

@@ -28,9 +28,12 @@ test("wrangler deploy --dry-run bundles the example", async () => {
   expect(script).not.toMatch(/from "node:/); // with no_nodejs_compat such an import would fail at the first request
 });
 
-test("the compatibility flags are those that the README names", async () => {
-  const config = await readFile(path.join(here, "wrangler.jsonc"), "utf8");
-  expect(config).toMatch(/"compatibility_flags": \["enable_request_signal"\]/);
+test("the compatibility date is the README's, and neither sets a flag", async () => {
+  const configs = [path.join(here, "wrangler.jsonc"), path.join(here, "../README.md")];
+  const [own, shown] = await Promise.all(configs.map((file) => readFile(file, "utf8")));
+  const set = /^ *"compatibility_(?:date|flags)": .*?,/gm;
+  expect(own!.match(set)).toHaveLength(1);
+  expect(own!.match(set)).toEqual(shown!.match(set));
 });
 
 test("the example handler is at most 12 lines", async () => {

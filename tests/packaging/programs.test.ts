@@ -43,8 +43,6 @@ const INSTALLED = [
 const filesOf = (page: string) =>
   [...read(page).matchAll(/^```\w+ (\S+\.\w+)\n([^]*?)^```/gm)].map(([, name, text]) => [name!, text!] as const);
 const configuration = filesOf("README.md").find(([name]) => name === "wrangler.jsonc")![1];
-const { compatibility_flags: compatibilityFlags } = ts.parseConfigFileTextToJson("wrangler.jsonc", configuration)
-  .config as { compatibility_flags: string[] };
 
 let project: Project;
 let admin: pg.Client;
@@ -93,7 +91,7 @@ function complaints(files: string[], types: string[], more: ts.CompilerOptions =
 }
 
 async function inWorkerd(entry: string): Promise<string> {
-  const options = { hyperdrives: { HYPERDRIVE: url }, compatibilityFlags };
+  const options = { hyperdrives: { HYPERDRIVE: url } };
   const worker = await startWorker({ entry: project.at(entry), options });
   onTestFinished(worker.stop);
   return worker.url;

@@ -14,6 +14,7 @@ export {
   UsageError,
 } from "./util/errors.ts";
 export { observers } from "./util/observer.ts";
+export { conditional } from "./api/conditional.ts";
 export { Client, connect, createClient } from "./api/client.ts";
 export type { ClientStats } from "./api/client.ts";
 /** @internal For `pgz-edge/cluster`. */
@@ -25,6 +26,7 @@ export { createPool, Pool } from "./pool/pool.ts";
 export { Lease } from "./pool/lease.ts";
 export type { AcquireOptions, PoolEvent, PoolStats } from "./pool/pool.ts";
 export type { PoolHooks, PoolInput, PoolOptions } from "./pool/options.ts";
+export type { ConditionalOptions } from "./api/conditional.ts";
 export type {
   BatchOptions,
   BatchResult,

@@ -79,6 +79,16 @@ export function compressed(stream: ReadableStream<Uint8Array>, channel?: ByteCha
   return channel ? carried(bytes, channel) : bytes;
 }
 
+/**
+ * The same bytes as the body of a Response: compressed if that is asked for, and in the runtime's own channel where it
+ * has one.
+ */
+export function asBody(bytes: ReadableStream<Uint8Array>, gzip = false): ReadableStream<Uint8Array> {
+  const channel = runtime().responseBody?.();
+  if (gzip) return compressed(bytes, channel);
+  return channel ? carried(bytes, channel) : bytes;
+}
+
 /** The same bytes in the runtime's own stream. Not by pipeTo: workerd does not tell it that the reader has left. */
 function carried(bytes: ReadableStream<Uint8Array>, { readable, writable }: ByteChannel): ReadableStream<Uint8Array> {
   const reader = bytes.getReader();

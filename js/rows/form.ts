@@ -77,6 +77,8 @@ export interface Form {
 /** The call's own observer, which can report that rows are missing. */
 type Told = { readonly observer?: Observer | undefined };
 
+export const STANDARD_TOON = "text/toon; charset=utf-8";
+
 /** Returns the form of encoded output. Throws before anything is sent. */
 export function outputForm(config: Config, options: FormatOptions & Told): Form {
   const { format = "ndjson", header = true, csvFormulas = "keep", toon = "pgz", endMark = false } = options;
@@ -96,8 +98,7 @@ export function outputForm(config: Config, options: FormatOptions & Told): Form 
         'use "error", or another format.',
     );
   }
-  if (format === "toon" && toon === "standard")
-    return { ...form, contentType: "text/toon; charset=utf-8", standardToon: true };
+  if (format === "toon" && toon === "standard") return { ...form, contentType: STANDARD_TOON, standardToon: true };
   return endMark ? { ...form, endMark } : form;
 }
 

@@ -60,7 +60,7 @@ test.each(examples)("$name runs", async ({ name, code }) => {
       .replace(/^import (.*) from "(node:[^"]+)";$/gm, 'const $1 = modules["$2"];')
       .replace("export default", "return");
     const { code: plain } = await transform(
-      `async (client, db, pgz, modules, console) => { const { sql, unnest, connect, createClient, createPool, PostgresError, openTelemetry, Kysely, PgzDialect, withRollback } = pgz; { ${body} } }`,
+      `async (client, db, pgz, modules, console) => { const { sql, unnest, conditional, connect, createClient, createPool, PostgresError, openTelemetry, Kysely, PgzDialect, withRollback } = pgz; { ${body} } }`,
       { loader: "ts", target: "es2022" },
     );
     const logged: unknown[] = [];

@@ -5,6 +5,7 @@ import { cancel } from "./cancel.ts";
 import { caps } from "./caps.ts";
 import { changedColumns } from "./changed-columns.ts";
 import { channels } from "./channels.ts";
+import { conditional } from "./conditional.ts";
 import { connecting } from "./connecting.ts";
 import { copy } from "./copy.ts";
 import { copyRows } from "./copy-rows.ts";
@@ -39,6 +40,7 @@ export const cases: Case[] = [
   ...casesOf(rows),
   ...casesOf(stream, { differs: ["streams"] }),
   ...casesOf(formats),
+  ...casesOf(conditional),
   ...casesOf(endMarks),
   ...casesOf(cancel, { differs: ["sockets", "timers"] }),
   ...casesOf(together),

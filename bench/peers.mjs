@@ -65,6 +65,7 @@ export const contestants = {
   },
   copy: { node: ["pgz-edge", "pg-copy-streams", "postgres.js", "bare"], native: ["pgx", "lib-pq", "psql"] },
   batch: { node: ["pgz-edge", "postgres.js", "pg"], native: ["pgx"], bun: ["pgz-edge", "bun.sql"] },
+  insert: { node: ["pgz-edge unnest", "pgz-edge values", "pgz-edge batch", "pgz-edge copy"] },
   latency: {
     node: ["pgz-edge", "postgres.js", "pg", "pg pipeline"],
     deno: ["pgz-edge", "postgres.js", "pg"],

@@ -11,8 +11,10 @@ export async function createPgzPool(url, options) {
   return createPool(url, options);
 }
 
+export const exportsOfPgz = () => import(`../../dist/${build}.js`);
+
 export async function sqlTag() {
-  return (await import(`../../dist/${build}.js`)).sql;
+  return (await exportsOfPgz()).sql;
 }
 
 /** Returns a batch's results in order. `atomic`: one Sync for all. `form`: "count", "rows" or "ndjson". */

@@ -158,7 +158,7 @@ async function bundle() {
     esbuild({ ...common, ...changes, entryPoints: entries("changes", "changes-workerd") }),
     esbuild({ ...common, entryPoints: ["js/cluster.ts"], plugins: [commentless, driverBeside] }),
     esbuild({ ...common, entryPoints: pg, plugins: [commentless, driverBeside] }),
-    esbuild({ ...common, entryPoints: adapters("prisma", "aws"), plugins: [commentless, driverBeside] }),
+    esbuild({ ...common, entryPoints: adapters("prisma", "aws", "vpc"), plugins: [commentless, driverBeside] }),
     esbuild({ ...common, entryPoints: drizzle, plugins: [commentless, driverBeside] }),
     esbuild({ ...common, ...drizzle1 }),
     esbuild({ ...common, entryPoints: adapters("kysely"), plugins: [commentless, driverBeside] }),

@@ -1,5 +1,7 @@
 // Cloudflare Workers: no nodejs_compat; the wasm is a file beside this one.
 export * from "../index.ts";
+/** @internal For `pgz-edge/vpc`. */
+export { connectorOf } from "../runtime/cloudflare.ts";
 import { waitUntil } from "cloudflare:workers";
 import wasm from "../../pkg/pgz_edge_bg.wasm";
 import { gzip } from "../runtime/gzip.ts";

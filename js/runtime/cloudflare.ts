@@ -6,7 +6,15 @@
 import { connect as openSocket } from "cloudflare:sockets";
 import { onAbort } from "../util/abort.ts";
 import { READS_IN_A_ROW } from "../util/limits.ts";
-import { connectFailed, connectionLost, reasonOf, tlsFailed, type Connector, type Socket } from "./contract.ts";
+import {
+  connectFailed,
+  connectionLost,
+  reasonOf,
+  tlsFailed,
+  type ConnectOptions,
+  type Connector,
+  type Socket,
+} from "./contract.ts";
 import type { OwnBytes } from "../util/bytes.ts";
 
 /** MD5 for AuthenticationMD5Password. Only workerd's WebCrypto has it. */
@@ -43,32 +51,40 @@ export function inRequest(): () => boolean {
   };
 }
 
-export const connect: Connector = async ({ host, port, tls, signal, readBuffer }) => {
-  const raw = opened({ host, port, tls });
-  // There is no connect timeout, and close() of a socket stuck in connect never settles either, so the socket is only
-  // abandoned.
-  const stop = onAbort(signal, () => discard(raw));
-  raw.closed.catch(ignore);
-  try {
-    // Only `opened` reports a refused connection: a pending read would report a clean end. A failure of DNS, a refusal
-    // and a forbidden address look alike.
-    await raw.opened;
-  } catch (cause) {
-    throw connectFailed("tcp", reasonOf(cause), cause, { host, port });
-  } finally {
-    stop();
-  }
-  return new CloudflareSocket(raw, readBuffer);
-};
+/** What opens a socket: `connect` of the runtime, or of a binding. */
+type Open = typeof openSocket;
 
-function opened({ host, port, tls }: Pick<Parameters<Connector>[0], "host" | "port" | "tls">) {
+export function connectorOf(open: Open): Connector {
+  return async (options) => {
+    const raw = opened(open, options);
+    // There is no connect timeout, and close() of a socket stuck in connect never settles either, so the socket is only
+    // abandoned.
+    const stop = onAbort(options.signal, () => discard(raw));
+    raw.closed.catch(ignore);
+    try {
+      // Only `opened` reports a refused connection: a pending read would report a clean end. A failure of DNS, a
+      // refusal and a forbidden address look alike.
+      await raw.opened;
+    } catch (cause) {
+      throw connectFailed("tcp", reasonOf(cause), cause, options);
+    } finally {
+      stop();
+    }
+    return new CloudflareSocket(raw, options.readBuffer);
+  };
+}
+
+export const connect = connectorOf(openSocket);
+
+function opened(open: Open, options: ConnectOptions) {
+  const { host, port, tls } = options;
   // startTls() exists only for sockets opened with "starttls".
   const secureTransport = tls ? (tls.negotiation === "direct" ? "on" : "starttls") : "off";
   try {
-    return openSocket({ hostname: host, port }, { secureTransport, allowHalfOpen: false });
+    return open({ hostname: host, port }, { secureTransport, allowHalfOpen: false });
   } catch (cause) {
     // workerd refuses what can be no name, before it asks for its address.
-    throw connectFailed("dns", reasonOf(cause), cause, { host, port });
+    throw connectFailed("dns", reasonOf(cause), cause, options);
   }
 }
 
@@ -98,7 +114,7 @@ class CloudflareSocket implements Socket {
     if (++this.#reads % READS_IN_A_ROW === 0) await new Promise((resolve) => setTimeout(resolve));
     const { done, value } = await this.#reader.read(new Uint8Array(this.#buffer)).catch(lost);
     // The old workerd reports an RST as a clean end too. The caller treats an end without Terminate as a loss.
-    if (done || !value) return null;
+    if (done) return null;
     this.#buffer = value.buffer as ArrayBuffer;
     return value;
   }

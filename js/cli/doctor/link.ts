@@ -71,7 +71,10 @@ function adviceOn(login: Login | PgzError): string {
   if (login.code !== "TLS_FAILED") return `sslmode=verify-full could not be tried: ${login.message}`;
   if ((login.cause as NodeJS.ErrnoException | undefined)?.code === "ERR_TLS_CERT_ALTNAME_INVALID")
     return "Set sslmode=verify-full with the host that the certificate names: this one is not among its names.";
-  return "Set sslmode=verify-full with the server's CA (option ca, here --ca): this machine does not trust it by itself.";
+  return (
+    "Set sslmode=verify-full with the server's CA (option ca, here --ca): this machine does not trust it by itself. " +
+    "Workers take no CA: there it belongs to a Workers VPC service or to Hyperdrive."
+  );
 }
 
 const METHODS = ["scram-sha-256", "md5", "password", "none"] as const;

@@ -1,0 +1,41 @@
+// `pgz-edge/vpc` over stand-ins for the bindings of Workers VPC, which exist on the platform only: networks of workerd,
+// one that trusts the CA of the test server and one that does not.
+import { readFileSync } from "node:fs";
+import { expect, test } from "vitest";
+import { testServers } from "../integration/servers.ts";
+import { useWorker } from "./use-worker.ts";
+
+const server = testServers().servers.find(({ caFile }) => caFile !== undefined)!;
+const { hostname, port, username, password, pathname } = new URL(server.url);
+const trustedCertificates = [readFileSync(server.caFile!, "utf8")];
+const serviceBindings = {
+  /** Trusts the private CA. The Worker asks for TLS. */
+  PRIVATE: { network: { allow: ["private", "public"], tlsOptions: { trustedCertificates } } },
+  /** Trusts public CAs only. */
+  PUBLIC: { network: { allow: ["private", "public"], tlsOptions: { trustBrowserCas: true } } },
+};
+const bindings = { TEXT: "postgres://localhost" };
+const { ask } = useWorker("fixture/vpc.ts", { options: { serviceBindings, bindings } });
+const options = (more: object) => ({
+  ...{ host: hostname, port: Number(port), user: username, password, database: pathname.slice(1) },
+  ...more,
+});
+
+test("where the platform trusts the server's CA, each mode with TLS works", async () => {
+  for (const sslmode of ["verify-full", "require"])
+    expect(await ask("", { binding: "PRIVATE", options: options({ sslmode }) })).toEqual({ ssl: true });
+});
+
+test("where it does not, the certificate is refused in each mode", async () => {
+  for (const sslmode of ["verify-full", "require"])
+    expect(await ask("", { binding: "PUBLIC", options: options({ sslmode }) })).toBe("TLS_FAILED");
+});
+
+test("a binding that is missing, or that opens no sockets, is refused by its name", async () => {
+  for (const binding of ["MISSPELT", "TEXT"]) expect(await ask("", { binding, options: {} })).toBe("INVALID_OPTION");
+});
+
+test("elsewhere than on Workers it is refused", async () => {
+  const { vpc } = (await import("pgz-edge/vpc")) as { vpc: (binding: object) => unknown };
+  expect(() => vpc({ connect() {} })).toThrow(/on Workers only/);
+});

@@ -3,7 +3,7 @@
 // `make test-release`: it installs 700 MB, in a folder of its own, since Next takes the folder of a lock file further
 // up for its root.
 import { execFile, spawn } from "node:child_process";
-import { copyFileSync, readFileSync } from "node:fs";
+import { copyFileSync, mkdirSync, readFileSync } from "node:fs";
 import { connect } from "node:net";
 import path from "node:path";
 import { promisify } from "node:util";
@@ -80,8 +80,10 @@ beforeAll(async () => {
   project.write("app/layout.jsx", LAYOUT);
   project.write("app/api/kept/route.ts", KEPT);
   project.write("app/api/pg/route.ts", PG);
+  mkdirSync(project.at(".tmp"));
   env = {
     ...process.env,
+    TMPDIR: project.at(".tmp"), // OpenNext, Next and wrangler leave files there
     ...{ PATH: `${path.dirname(execPath)}${path.delimiter}${process.env["PATH"]}`, CI: "1" },
     ...{ HOME: project.folder, XDG_CONFIG_HOME: project.folder },
     ...{ NEXT_TELEMETRY_DISABLED: "1", WRANGLER_SEND_METRICS: "false", WRANGLER_HIDE_BANNER: "true" },

@@ -57,6 +57,21 @@ export const decisions = [
     ],
   },
   {
+    title: "Rows to store",
+    about: [
+      "Wall time for each row of (int4, text, float8), by statements of 10 to 10,000 rows. Server and client are on one",
+      "machine: over a network the round trip of each statement comes on top, and `copyFromRows` has three.",
+    ],
+    tables: [
+      {
+        case: "insert",
+        what: "wall time for each row",
+        metric: "wall_us_per_row",
+        rows: on("node", "pgz-edge unnest", "pgz-edge values", "pgz-edge batch", "pgz-edge copy"),
+      },
+    ],
+  },
+  {
     title: "Workers on a pool",
     about: [
       "A hundred workers share 16 connections. `mixed`: windows of about twenty queries on one connection, some in",

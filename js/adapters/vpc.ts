@@ -1,5 +1,5 @@
-// `pgz-edge/vpc`: connections of a Worker through a binding that opens sockets, as those of Workers VPC do. The platform
-// then checks the server's certificate by the settings of the service, with a CA of your own too.
+// `pgz-edge/vpc`: connections of a Worker through a binding that opens sockets, as those of Workers VPC do. There the
+// platform checks the certificate of the server by the settings of the service, with a CA of your own too.
 //
 // An entry of its own: a Worker without it pays nothing for it. Knows only where the driver of Workers has its sockets.
 import * as driver from "../index.ts";
@@ -33,7 +33,7 @@ export function vpc(binding: SocketBinding): Connector {
   if (typeof binding?.connect !== "function")
     throw new driver.UsageError(
       "INVALID_OPTION",
-      "vpc() takes a binding that opens sockets, and this one is missing or has none: look for its name in wrangler.jsonc.",
+      "vpc() takes a binding that opens sockets, and there is none: is its name in wrangler.jsonc?",
     );
   // Called on its binding: taken off it, workerd refuses it.
   return connectorOf((address, options) => binding.connect(address, options));

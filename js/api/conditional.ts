@@ -139,7 +139,7 @@ async function tagOf(bytes: Uint8Array, contentType: string): Promise<string> {
   return `"${btoa(String.fromCharCode(...hash.subarray(0, TAG_BYTES)))}"`;
 }
 
-/** By weak comparison (section 8.8.3.2). Our tags hold no comma, so a tag of another's that is cut at one equals none. */
+/** By weak comparison (section 8.8.3.2). Our tags hold no comma: a part of a foreign tag that holds one equals none. */
 function has(ifNoneMatch: string | null, tag: string): boolean {
   const tags = ifNoneMatch?.split(",").map((one) => one.trim().replace(/^W\//, "")) ?? [];
   return tags.includes(tag) || ifNoneMatch?.trim() === "*";

@@ -215,7 +215,8 @@ export function faultSuite(suite: FaultSuite): void {
       }));
       expect(outcome.problem).toBe("");
       expect(outcome.steps["cancelled"]).toMatchObject({ code: code.signal });
-      expect(outcome.steps["cancelled"]?.timer).toBeLessThan(300);
+      // The CancelRequest may be sent a second time, which is no wait. The driver gives it up after 2 s.
+      expect(outcome.steps["cancelled"]?.timer).toBeLessThan(2_000);
       expect(outcome.steps["again"]?.code).toBe("");
     });
 

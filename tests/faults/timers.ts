@@ -1,5 +1,6 @@
-// Which timers fire while a session runs, by their delays. "No timer had to fire first" is then a fact, where a time
-// would only be a guess on a busy machine.
+// Which timers fire while a session runs, by their delays. That a call waited for none is then known without a clock. A
+// timer that only stands guard may fire on a machine that stands still for so long: sessions choose its delay, or allow
+// it.
 //
 // Replaces functions of the global object, so only one session at a time may ask for the delays. Knows nothing of
 // the driver.

@@ -162,11 +162,16 @@ export const stream: Make = (dice, world) => {
 };
 
 /**
- * Waits until the driver knows that a body of the runtime was left: workerd says so at the next write. Until then each
- * call is refused with STREAM_OPEN, before its options are read. Then a bad one refuses it, so nothing is ever sent.
+ * Waits until the driver knows that a body of the runtime was left: workerd says so at the next write. The call that
+ * asks has a wrong option, so it is never sent: it is refused with STREAM_OPEN, later for its option, or because the
+ * session has ended.
  */
 async function untilNoticed(caller: Caller): Promise<void> {
-  const code = () => caller.query("select 1", { timeout: -1 }).then(String, (error: { code?: string }) => error.code);
+  const code = () =>
+    caller.query("select 1", { timeout: -1 }).then(
+      () => assert(false, "a call with a wrong option has run"),
+      (error: { code?: string }) => error.code,
+    );
   await until(async () => (await code()) !== "STREAM_OPEN", "a body that was left is over");
 }
 

@@ -1,6 +1,6 @@
 // A bad server and the required reaction of the driver: the code of its error, and the call that reports it.
 //
-// A violation is rejected at once, in less than 100 ms, never by a timer; only a server that is silent runs into
+// A violation is rejected at once, and by no timer of 100 ms or more; only a server that is silent runs into
 // connectTimeout. The list of scenarios comes from reliability work on four drivers (none of which passed all); a
 // comment names the hole where there is one.
 import type { Difference } from "../../integration/context.ts";

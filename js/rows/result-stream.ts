@@ -68,9 +68,12 @@ function channelStream(left: (reason: unknown) => void, { readable, writable }: 
   return {
     readable,
     write(view) {
-      const written = writer.write(view).then(() => {
-        if (writing === written) writing = undefined;
-      }, left);
+      const written = writer
+        .write(view)
+        .catch(left)
+        .then(() => {
+          if (writing === written) writing = undefined;
+        });
       writing = written;
     },
     full: () => writing,

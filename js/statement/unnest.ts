@@ -14,14 +14,15 @@ import { fragment, isFragment, ownValue, sql, type Query } from "./sql.ts";
  * fragment for any other: ``sql`double precision` ``. No rows are a table without rows.
  *
  * As with every SELECT, an insert takes the columns in their order, and not by their names. Give a type without its
- * length: a cast to `varchar(20)` would cut a longer text without an error.
+ * length, and `bpchar` for a char: a cast to `varchar(20)` or `char` would cut a longer text without an error.
  *
  * The type must be said: PostgreSQL cannot know it from an array, and a text that depended on what the isolate happens
  * to know of the table would be another statement in the next one.
  *
- * @throws UsageError `INVALID_PARAMETER` for a row that lacks a column, for a fragment, and for an array in a column
- * that is not of type json or jsonb, because unnest would make several rows of it: the error's `row` is the row's
- * number; `INVALID_QUERY` for other arguments
+ * @throws UsageError `INVALID_PARAMETER` for a row that lacks a column, has a fragment, or an array in a column that is
+ * not of json, jsonb or a multirange, because unnest would make several rows of it: the error's `row` is the row's
+ * number. Another value that its type does not accept is refused by the parameter of its column, when the query runs.
+ * `INVALID_QUERY` for other arguments
  *
  * @example
  * const rows = [{ id: 7, name: "Grace" }, { id: 8, name: "Joan" }];
@@ -30,7 +31,7 @@ import { fragment, isFragment, ownValue, sql, type Query } from "./sql.ts";
  *   from ${unnest(rows, { id: "int4", name: "text" })} as new where users.id = new.id`);
  */
 export function unnest<Row extends object, Types extends Readonly<Record<string, string | Query>>>(
-  rows: readonly (Row & (string extends keyof Row | keyof Types ? unknown : SqlRow<keyof Types>))[],
+  rows: readonly (Row & RowOf<Row, Types>)[],
   types: Types,
 ): Query {
   if (!Array.isArray(rows)) throw new UsageError("INVALID_QUERY", "unnest needs an array of objects.");
@@ -43,9 +44,16 @@ export function unnest<Row extends object, Types extends Readonly<Record<string,
   const last = ends.pop()!;
   return fragment(
     ["(select pg_catalog.unnest(", ...ends.map((end) => `${end}, pg_catalog.unnest(`), `${last})`],
-    columns.map(([name, type]) => valuesOf(rows, name, isJson(type))),
+    columns.map(([name, type]) => valuesOf(rows, name, takesArrays(type))),
   );
 }
+
+/** What a row must have, as far as the compiler knows its members and the columns. */
+type RowOf<Row, Types> = string extends keyof Row
+  ? SqlRow<string>
+  : string extends keyof Types
+    ? unknown
+    : SqlRow<keyof Types>;
 
 function valuesOf(rows: readonly object[], name: string, mayBeArray: boolean): unknown[] {
   // Not by map, which skips the holes of an array.
@@ -53,7 +61,7 @@ function valuesOf(rows: readonly object[], name: string, mayBeArray: boolean): u
     try {
       return checked(name, ownValue(row, name), mayBeArray);
     } catch (error) {
-      throw Object.assign(error as Error, { row: index });
+      throw error instanceof UsageError ? Object.assign(error, { row: index }) : error; // a getter's own
     }
   });
 }
@@ -70,17 +78,28 @@ function severalRows(name: string, otherwise: string): UsageError {
   return new UsageError("INVALID_PARAMETER", `${why}: use sql.values or copyFromRows, or ${otherwise}.`);
 }
 
-/** Whether a value of the type may be an array. */
-function isJson(type: unknown): boolean {
-  return typeof type === "string" && /^(pg_catalog\.)?jsonb?$/i.test(type);
+/** Whether an array is one value of the type: JSON, or the ranges of a multirange. */
+function takesArrays(type: unknown): boolean {
+  return typeof type === "string" && /^(pg_catalog\.)?(jsonb?|\w+multirange)$/i.test(type);
 }
 
 /** A word has letters, digits and underscores, with one point at most: no other SQL can be written with these. */
+const WORD = /^[a-z_]\w*(\.[a-z_]\w*)?$/i;
+/** Without a length they are of one character or bit, and a cast cuts the rest without an error. */
+const OF_ONE = /^((pg_catalog\.)?char|character|nchar|bit)$/i;
+
 function typeOf(column: string, type: unknown): string {
-  const text = isFragment(type) && !type.values.length ? type.text : type;
+  const ofFragment = isFragment(type) && !type.values.length ? type.text : undefined;
+  const text = ofFragment ?? type;
   if (typeof text === "string" && /\]\s*$/.test(text))
     throw severalRows(column, "send texts, and cast them in the outer statement");
-  if (typeof text === "string" && (text !== type || /^[a-z_]\w*(\.[a-z_]\w*)?$/i.test(text))) return text;
+  if (typeof text === "string" && OF_ONE.test(text))
+    throw new UsageError(
+      "INVALID_QUERY",
+      `The type of column "${column}" would cut each value to one ${/bit/i.test(text) ? "bit" : "character"}: ` +
+        'write "bpchar", "text" or "varbit".',
+    );
+  if (typeof text === "string" && (ofFragment?.trim() || WORD.test(text))) return text;
   throw new UsageError(
     "INVALID_QUERY",
     `The type of column "${column}" must be a word such as "int4" or "app.mood", or a fragment: sql\`double precision\`.`,

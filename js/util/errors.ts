@@ -188,7 +188,10 @@ export class PgzError extends Error {
   declare readonly parameters?: readonly unknown[];
   /** Which value could not be encoded. 1 is the value of `$1`. */
   declare readonly parameter?: number;
-  /** Set by `copyFromRows` and `unnest`: the number of the row that was refused, from 0. */
+  /**
+   * The number of the row that was refused, from 0: set by `copyFromRows`, and by `unnest` for a row that lacks a
+   * column or has an array or a fragment.
+   */
   declare readonly row?: number;
 
   /** Bytes of this result have already gone downstream, so you can no longer answer as if nothing had happened. */

@@ -69,7 +69,9 @@ function inputOf(where: Where, type: number, value: unknown): string {
   if (kind === "number" || kind === "bigint" || kind === "boolean") return String(value);
   if (type in elements && kind === "object")
     return wrong(where, value, `pass an array${Symbol.iterator in (value as object) ? ", as in [...values]" : ""}`);
-  return wrong(where, value, `pass text${kind === "object" && !Array.isArray(value) ? otherwise(type, value!) : ""}`);
+  // The element type of an array of the database's own type is not known: then the array's own says where it is from.
+  const of = type || where.type;
+  return wrong(where, value, `pass text${kind === "object" && !Array.isArray(value) ? otherwise(of, value!) : ""}`);
 }
 
 /** What helps besides text. Only the catalog knows what a type of the database is. */

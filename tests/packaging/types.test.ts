@@ -64,6 +64,8 @@ const MODULE = `${COMMONJS}
     unnest(users, { id: "int4", name: "text" });
     // @ts-expect-error: no such column
     unnest(users, { di: "int4" });
+    // @ts-expect-error: a promise is no value
+    unnest([] as Record<string, Promise<number>>[], { id: "int4" });
     // @ts-expect-error: a text is no row
     sql.values(["a"]);
     // @ts-expect-error: a column may be missing

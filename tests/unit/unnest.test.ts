@@ -35,12 +35,19 @@ describe("types", () => {
     );
   });
 
+  test("a type that would cut each value to one character or bit is refused, as a word and as a fragment", () => {
+    const refused = message("INVALID_QUERY", /to one (character|bit): write "bpchar", "text" or "varbit"/);
+    for (const type of ["char", "CHARACTER", "nchar", "bit", "pg_catalog.char", sql`char`])
+      expect(() => unnest([{ a: "abc" }], { a: type })).toThrow(refused);
+    for (const type of ["bpchar", "varchar", "varbit", sql`char(3)`]) unnest([{ a: "abc" }], { a: type });
+  });
+
   test("an array type is refused, because unnest would make several rows of a value", () => {
     const refused = message("INVALID_PARAMETER", /Column "a" has arrays.*cast them/);
     for (const type of [sql`int4[]`, "int4[]"]) expect(() => unnest([{ a: null }], { a: type })).toThrow(refused);
   });
 
-  test.each([sql`numeric(${1})`, "int4)", "a b", "a--", "a.b.c", "", '"a"', "a;", "1a", "é", "a\n", 5, null])(
+  test.each([sql`numeric(${1})`, sql``, "int4)", "a b", "a--", "a.b.c", "", '"a"', "a;", "1a", "é", "a\n", 5, null])(
     "%j is refused, and names the column",
     (type) => {
       const refused = message("INVALID_QUERY", /type of column "a".*double precision/);
@@ -50,11 +57,21 @@ describe("types", () => {
 });
 
 describe("cells", () => {
-  test("an array is refused with the number of its row, unless the column has JSON", () => {
+  test("an array is refused with the number of its row, unless the column has JSON or multiranges", () => {
     const refused = message("INVALID_PARAMETER", /Column "a" has arrays.*"jsonb"/, { row: 1 });
     expect(() => unnest([{ a: 1 }, { a: [1] }], { a: "int4" })).toThrow(refused);
-    for (const type of ["jsonb", "JSON", "pg_catalog.jsonb"])
+    for (const type of ["jsonb", "JSON", "pg_catalog.jsonb", "int4multirange"])
       expect(unnest([{ a: [1, [2]] }], { a: type }).values).toEqual([[[1, [2]]]]);
+  });
+
+  test("what a getter of a row throws comes as it is", () => {
+    const thrown = Object.freeze(new Error("of the row"));
+    const row = {
+      get a(): number {
+        throw thrown;
+      },
+    };
+    expect(() => unnest([row], { a: "int4" })).toThrow(thrown);
   });
 
   test("a fragment is refused, because a list of fragments would become SQL", () => {

@@ -52,17 +52,20 @@ const tagged = async (source: Source, options?: ConditionalOptions) =>
 
 const SOME = { chunks: ['{"a":1}\n', '{"a":2}\n'] };
 
-test("an answer has all bytes, and a weak tag of 24 characters that depends on them alone", async () => {
+test("an answer has all bytes, their number, and a weak tag of 24 characters of their hash", async () => {
   const response = await answer(SOME);
   expect(response.status).toBe(200);
   expect(await response.text()).toBe('{"a":1}\n{"a":2}\n');
+  expect(response.headers.get("content-length")).toBe("16");
   const tag = response.headers.get("etag")!;
   expect(tag).toMatch(/^W\/"[A-Za-z0-9+/]{24}"$/);
   expect(await tagged({ chunks: ['{"a":1}\n{"a":2}\n'] })).toBe(tag);
   expect(await tagged({ chunks: ['{"a":2}\n', '{"a":1}\n'] })).not.toBe(tag);
 });
 
-test("no rows have another tag in another format", async () => {
+test("no rows have another tag in another format, and no other type and bytes make the same text", async () => {
+  const typed = (type: string, text: string) => tagged({ chunks: [text] }, { headers: { "content-type": type } });
+  expect(await typed("text/x1", "1")).not.toBe(await typed("text/x", "11"));
   const tags = await Promise.all(
     [{}, { format: "csv" }, { format: "toon" }, { format: "toon", toon: "standard" }].map((options) =>
       tagged({ chunks: [] }, options as ConditionalOptions),
@@ -101,11 +104,16 @@ test("a 304 has no body, and keeps the headers but for those of the body", async
   });
 });
 
-test("a result longer than the bound comes whole, without a tag and whatever the request has", async () => {
+test("a result longer than the bound comes whole, without a tag and a length", async () => {
   const text = SOME.chunks.join("");
-  expect((await answer(SOME, ask("*"), { etagUpTo: text.length })).status).toBe(304);
-  const response = await answer(SOME, ask("*"), { etagUpTo: text.length - 1 });
-  expect([response.status, response.headers.has("etag"), await response.text()]).toEqual([200, false, text]);
+  const tag = await tagged(SOME, { etagUpTo: text.length });
+  const response = await answer(SOME, ask(tag), { etagUpTo: text.length - 1 });
+  expect([response.status, await response.text()]).toEqual([200, text]);
+  for (const name of ["etag", "content-length"]) expect(response.headers.has(name)).toBe(false);
+  // "*" is any answer, also one without a tag.
+  const { caller, asked } = callerOf(SOME);
+  const any = await conditional(ask("*"), caller, "select 1", { etagUpTo: 3 });
+  expect([any.status, any.headers.has("etag"), asked.cancelled]).toEqual([304, false, 1]);
   const empty = await answer({ chunks: [] }, ask(), { etagUpTo: 0 });
   expect([empty.headers.has("etag"), await empty.text()]).toEqual([true, ""]);
 });
@@ -114,8 +122,7 @@ test("a client that leaves a long result cancels the query, and it does not run 
   const { caller, asked } = callerOf({ chunks: Array.from({ length: 10 }, () => "x".repeat(10)) });
   const { body } = await conditional(ask(), caller, "select 1", { etagUpTo: 15 });
   const reader = body!.getReader();
-  expect((await reader.read()).value).toHaveLength(20);
-  expect((await reader.read()).value).toHaveLength(10);
+  for (let n = 0; n < 3; n++) expect((await reader.read()).value).toHaveLength(10);
   await reader.cancel();
   expect(asked).toEqual({ queries: 1, cancelled: 1, closed: 0 });
 });
@@ -124,6 +131,7 @@ test("HEAD has the headers of GET; where the result is longer than the bound its
   const get = await answer(SOME);
   const head = await answer(SOME, ask(undefined, "HEAD"));
   expect(Object.fromEntries(head.headers)).toEqual(Object.fromEntries(get.headers));
+  expect([head.body, head.headers.get("content-length")]).toEqual([null, "16"]);
   expect((await answer(SOME, ask(get.headers.get("etag")!, "HEAD"))).status).toBe(304);
   const { caller, asked } = callerOf(SOME);
   const long = await conditional(ask(undefined, "HEAD"), caller, "select 1", { etagUpTo: 3 });
@@ -145,6 +153,8 @@ test("what cannot be asked is refused before the query, and closes the client if
     ["GET", { format: "xml" }, /"format" must be one of/],
     ["GET", { headers: { "a b": "c" } }, /"headers" has a name/],
     ["GET", { gzip: "yes" }, /"gzip" must be one of/],
+    ["GET", { status: 404 }, /"status" of respond\(\) is 200 or 304 here/],
+    ["GET", { headers: { ETag: '"mine"' } }, /makes the header etag/],
   ];
   for (const [method, options, text] of refused) {
     for (const closeWhenDone of [true, false]) {
@@ -157,4 +167,31 @@ test("what cannot be asked is refused before the query, and closes the client if
       expect(asked).toEqual({ queries: 0, cancelled: 0, closed: closeWhenDone ? 1 : 0 });
     }
   }
+});
+
+test("what is no Request, no caller and no options is refused by its name", async () => {
+  const { caller, asked } = callerOf(SOME);
+  const refused: [Parameters<typeof conditional>, RegExp][] = [
+    [[{ method: "GET", headers: { host: "a" } } as never, caller, "select 1"], /new Headers\(request\.headers\)/],
+    [[undefined as never, caller, "select 1"], /takes a Request/],
+    [[ask(), {} as never, "select 1", { closeWhenDone: true }], /then a client/],
+    [[ask(), null as never, "select 1", { closeWhenDone: true }], /then a client/],
+    [[ask(), caller, "select 1", null as never], /Options must be an object/],
+  ];
+  for (const [given, text] of refused) {
+    const error = await conditional(...given).catch((caught: Error) => caught);
+    expect(error).toMatchObject({ code: "INVALID_OPTION", message: expect.stringMatching(text) as string });
+  }
+  expect(asked.queries).toBe(0);
+});
+
+test("options may be inherited, as those of every call", async () => {
+  const given: object[] = [];
+  const { caller } = callerOf(SOME);
+  const stream = (_: unknown, options: object) => (given.push(options), caller.stream());
+  const options = Object.create(Object.freeze({ format: "csv", maxRows: 7, etagUpTo: 3 })) as ConditionalOptions;
+  const response = await conditional(ask(), { stream }, "select 1", options);
+  expect(response.headers.get("content-type")).toMatch(/csv/);
+  expect(response.headers.has("etag")).toBe(false);
+  expect(given[0]).toMatchObject({ format: "csv", maxRows: 7, gzip: false });
 });

@@ -22,12 +22,7 @@ const ways = {
         rows.map((row) => sql`insert into bench_insert ${sql.values(row)}`),
         { atomic: true, form: "count" },
       ),
-  copy: (client) => (rows) =>
-    client.copyFromRows(
-      "bench_insert",
-      COLUMNS,
-      rows.map(({ id, name, score }) => [id, name, score]),
-    ),
+  copy: (client) => (rows) => client.copyFromRows("bench_insert", COLUMNS, rows),
 };
 
 export async function open(library, url) {

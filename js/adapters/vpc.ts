@@ -1,11 +1,10 @@
-// `pgz-edge/vpc`: connections of a Worker through a binding that opens sockets, as those of Workers VPC do. There the
-// platform checks the certificate of the server by the settings of the service, with a CA of your own too.
+// `pgz-edge/vpc`: connections of a Worker through a binding that opens sockets, as a network of Workers VPC does.
 //
 // An entry of its own: a Worker without it pays nothing for it. Knows only where the driver of Workers has its sockets.
 import * as driver from "../index.ts";
 import type { Connector } from "../index.ts";
 
-/** A binding of Workers VPC. Any binding with this `connect` will do. */
+/** A network of Workers VPC, or any other binding with this `connect`. It gives a socket, or a promise of one. */
 export interface SocketBinding {
   connect(
     address: { hostname: string; port: number },
@@ -19,8 +18,9 @@ interface OfWorkers {
 }
 
 /**
- * Returns a connector for option `connect` that opens its sockets through `binding`. Host and port are those of the
- * connection string; a binding of one service goes to that service, whatever they are.
+ * Returns a connector for option `connect` that opens its sockets through `binding`, to the host and port of the
+ * connection string. What an isolate has learned of a server is kept by host, port and database, so two servers with
+ * one address in two networks need different names.
  *
  * @throws UsageError `INVALID_OPTION` for what is no such binding, `UNSUPPORTED_ON_RUNTIME` elsewhere than on Workers
  *
@@ -35,6 +35,6 @@ export function vpc(binding: SocketBinding): Connector {
       "INVALID_OPTION",
       "vpc() takes a binding that opens sockets, and there is none: is its name in wrangler.jsonc?",
     );
-  // Called on its binding: taken off it, workerd refuses it.
+  // As a method, because workerd refuses a `connect` without its binding.
   return connectorOf((address, options) => binding.connect(address, options));
 }

@@ -51,12 +51,13 @@ export function inRequest(): () => boolean {
   };
 }
 
-/** What opens a socket: `connect` of the runtime, or of a binding. */
-type Open = typeof openSocket;
+/** What opens a socket: `connect` of the runtime, or of a binding, which may give a promise. */
+type Open = (...wanted: Parameters<typeof openSocket>) => RawSocket | Promise<RawSocket>;
+type RawSocket = ReturnType<typeof openSocket>;
 
 export function connectorOf(open: Open): Connector {
   return async (options) => {
-    const raw = opened(open, options);
+    const raw = await opened(open, options);
     // There is no connect timeout, and close() of a socket stuck in connect never settles either, so the socket is only
     // abandoned.
     const stop = onAbort(options.signal, () => discard(raw));
@@ -76,12 +77,12 @@ export function connectorOf(open: Open): Connector {
 
 export const connect = connectorOf(openSocket);
 
-function opened(open: Open, options: ConnectOptions) {
+async function opened(open: Open, options: ConnectOptions): Promise<RawSocket> {
   const { host, port, tls } = options;
   // startTls() exists only for sockets opened with "starttls".
   const secureTransport = tls ? (tls.negotiation === "direct" ? "on" : "starttls") : "off";
   try {
-    return open({ hostname: host, port }, { secureTransport, allowHalfOpen: false });
+    return await open({ hostname: host, port }, { secureTransport, allowHalfOpen: false });
   } catch (cause) {
     // workerd refuses what can be no name, before it asks for its address.
     throw connectFailed("dns", reasonOf(cause), cause, options);
@@ -89,7 +90,7 @@ function opened(open: Open, options: ConnectOptions) {
 }
 
 class CloudflareSocket implements Socket {
-  readonly #raw: ReturnType<typeof openSocket>;
+  readonly #raw: RawSocket;
   readonly #reader;
   readonly #writer;
   /**
@@ -101,7 +102,7 @@ class CloudflareSocket implements Socket {
   #buffer: ArrayBuffer;
   #reads = 0;
 
-  constructor(raw: ReturnType<typeof openSocket>, size: number) {
+  constructor(raw: RawSocket, size: number) {
     this.#raw = raw;
     this.#buffer = new ArrayBuffer(size);
     this.#reader = raw.readable.getReader({ mode: "byob" });
@@ -152,7 +153,7 @@ function lost(cause: unknown): never {
  * Closes the socket without waiting: on the old workerd close() of another request's socket, or of one stuck in
  * connect, stays pending for ever.
  */
-function discard(raw: ReturnType<typeof openSocket>): void {
+function discard(raw: RawSocket): void {
   try {
     raw.close().catch(ignore);
   } catch {

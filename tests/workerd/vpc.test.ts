@@ -31,8 +31,16 @@ test("where it does not, the certificate is refused in each mode", async () => {
     expect(await ask("", { binding: "PUBLIC", options: options({ sslmode }) })).toBe("TLS_FAILED");
 });
 
-test("a binding that is missing, or that opens no sockets, is refused by its name", async () => {
-  for (const binding of ["MISSPELT", "TEXT"]) expect(await ask("", { binding, options: {} })).toBe("INVALID_OPTION");
+test("a binding that is missing, or that opens no sockets, is refused", async () => {
+  for (const binding of ["MISSPELT", "TEXT"])
+    expect(await ask("", { binding, options: options({ sslmode: "disable" }) })).toBe("INVALID_OPTION");
+});
+
+test("a binding may give a promise, and one that rejects is an error of the driver", async () => {
+  expect(await ask("", { binding: "PRIVATE", promised: true, options: options({ sslmode: "require" }) })).toEqual({
+    ssl: true,
+  });
+  expect(await ask("", { binding: "TEXT", promised: true, options: options({}) })).toBe("CONNECT_FAILED");
 });
 
 test("elsewhere than on Workers it is refused", async () => {

@@ -73,7 +73,7 @@ function adviceOn(login: Login | PgzError): string {
     return "Set sslmode=verify-full with the host that the certificate names: this one is not among its names.";
   return (
     "Set sslmode=verify-full with the server's CA (option ca, here --ca): this machine does not trust it by itself. " +
-    "Workers take no CA: there it belongs to a Workers VPC service or to Hyperdrive."
+    "Workers take no CA: there it belongs to Hyperdrive, or to its Workers VPC service."
   );
 }
 

@@ -9,8 +9,8 @@ const ADVICE: Readonly<Record<string, string>> = {
   CONNECT_TIMEOUT: "Nothing answers: is there a firewall, or a list of addresses that may connect?",
   TLS_REFUSED: "The server does not offer TLS: set ssl = on there, or sslmode=prefer on a network that only you reach.",
   TLS_FAILED:
-    "If the certificate is the server's own, pass its CA (option ca, here --ca). On Workers the CA belongs to a Workers " +
-    "VPC service or to Hyperdrive.",
+    "If the certificate is the server's own, pass its CA (option ca, here --ca). On Workers the CA belongs to " +
+    "Hyperdrive, or to its Workers VPC service.",
   NOT_POSTGRESQL: "Another protocol is spoken there: is the port right?",
   "28P01":
     "The password is wrong, or there is no such user; it may have to be encoded in the URL (encodeURIComponent).",

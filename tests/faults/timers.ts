@@ -5,17 +5,25 @@
 // Replaces functions of the global object, so only one session at a time may ask for the delays. Knows nothing of
 // the driver.
 
+/**
+ * Timers of Node's own fetch, by which the test's requests keep their connections alive for some seconds: on a busy
+ * machine one fired in a session that took longer.
+ */
+const OF_FETCH = /\bundici\b/;
+
 export class Timers {
   readonly #setTimeout = globalThis.setTimeout;
   readonly #timeout = AbortSignal.timeout;
   #longest = 0;
 
   constructor() {
-    const started = (run: (...values: unknown[]) => void, delay = 0, ...values: unknown[]) =>
-      this.start(() => {
-        this.#fired(delay);
+    const started = (run: (...values: unknown[]) => void, delay = 0, ...values: unknown[]) => {
+      const counts = !OF_FETCH.test(String(new Error().stack));
+      return this.start(() => {
+        if (counts) this.#fired(delay);
         run(...values);
       }, delay);
+    };
     globalThis.setTimeout = started as typeof setTimeout;
     AbortSignal.timeout = (delay) => {
       const signal = this.#timeout.call(AbortSignal, delay);

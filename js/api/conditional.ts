@@ -51,9 +51,9 @@ const TAG_BYTES = 18;
  * `Last-Modified` is not sent, and `If-Modified-Since` not read: a row that was deleted, and a second change within one
  * second, would be answered with a false 304.
  *
- * A query that fails while the result is held rejects the call. Until the result is held, other calls of a client are
- * refused, as those beside `stream` are. In a transaction only what fits into `etagUpTo` can be answered: the rest of a
- * longer result comes after the response has been returned.
+ * A query that fails while its result is read rejects the call. Meanwhile other calls of a client are refused, as
+ * beside `stream`. In a transaction only what fits into `etagUpTo` can be answered: the rest of a longer result would
+ * come after the callback.
  *
  * @throws UsageError `INVALID_OPTION` for a request other than GET and HEAD, and for an option that `respond` would
  * refuse; otherwise as `stream`

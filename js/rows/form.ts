@@ -77,6 +77,7 @@ export interface Form {
 /** The call's own observer, which can report that rows are missing. */
 type Told = { readonly observer?: Observer | undefined };
 
+/** The content type of a document of the TOON specification. */
 export const STANDARD_TOON = "text/toon; charset=utf-8";
 
 /** Returns the form of encoded output. Throws before anything is sent. */

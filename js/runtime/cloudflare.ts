@@ -1,8 +1,9 @@
 // Sockets of Cloudflare Workers (`cloudflare:sockets`). Each oddity below was seen on workerd 2026-04-26 ("old") or
 // 2026-11-17 ("new").
 //
-// Knows workerd's streams; must not know PostgreSQL. Needs no nodejs_compat. Workers always verify certificates against
-// public roots and send no ALPN: options beyond that are refused before this file is used.
+// Knows workerd's streams; must not know PostgreSQL. Needs no nodejs_compat. Workers always verify certificates,
+// against public roots or those of a binding, and send no ALPN: options beyond that are refused before this file is
+// used.
 import { connect as openSocket } from "cloudflare:sockets";
 import { onAbort } from "../util/abort.ts";
 import { READS_IN_A_ROW } from "../util/limits.ts";

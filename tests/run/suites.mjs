@@ -46,12 +46,25 @@ const release =
   () => ({ ...env(), PGZ_TEST_RELEASE: "1" });
 
 /**
+ * Clusters, and SQL of our own, run on PostgreSQL 19 where Debian's packages can be had. Otherwise the newest server of
+ * the run takes its place.
+ */
+async function with19(env = {}) {
+  try {
+    return { ...env, PGZ_TEST_POSTGRES_19: await postgres19() };
+  } catch (error) {
+    say(`without PostgreSQL 19: ${error.message.split("\n")[0]}`);
+    return env;
+  }
+}
+
+/**
  * `label` names its rows and its report. `env` is also evaluated when the suite runs, because only then is there a
  * server.
  */
 const inVitest = (label, runtime, folders, env = onlyNewestServer) => ({
   needs: ["build", "servers"],
-  run: () => runVitest(label, runtime(), folders, env()),
+  run: async () => runVitest(label, runtime(), folders, await env()),
 });
 
 /**
@@ -63,7 +76,7 @@ const inVitest = (label, runtime, folders, env = onlyNewestServer) => ({
 export const suites = {
   rust: { run: rust, alone: true, setup: "check" },
   lint: { needs: ["build"], run: lint, beside: true, setup: "check" },
-  node: inVitest("node", node, [...everywhere, ...onNodeOnly.map((name) => `tests/${name}`)], () => ({})),
+  node: inVitest("node", node, [...everywhere, ...onNodeOnly.map((name) => `tests/${name}`)], () => with19()),
   simulation: { needs: ["build", "servers"], run: simulation, beside: true },
   deno: inVitest("deno", deno, everywhere),
   bun: inVitest("bun", bun, everywhere),
@@ -75,19 +88,6 @@ function withoutCitus() {
   say("citus left out: CITUS names no checkout of its sources (tests/citus/build.sh)");
   return [];
 }
-
-/** Debian has packages of PostgreSQL 19. */
-async function cluster19() {
-  const folder = await postgres19().catch((error) => void say(`cluster-19 left out: ${error.message.split("\n")[0]}`));
-  if (folder === undefined) return [];
-  return runVitest("cluster-19", node(), on19, { ...onlyNewestServer(), PGZ_TEST_POSTGRES_19: folder });
-}
-
-const on19 = [
-  ...["facts", "failover", "flights", "positions", "reads", "waiting"].map((name) => `tests/cluster/${name}.test.ts`),
-  "tests/sql/own/server.test.ts",
-  "tests/sql/own/whole.test.ts",
-];
 
 /**
  * The suites of `make test-release`: those that take minutes by nature, and differ little from those of `make test`.
@@ -123,9 +123,7 @@ export const releaseSuites = {
   // A thousand cuts, and PostgreSQL's own regression tests through a replica.
   changes: inVitest("changes", node, ["tests/replication", "tests/regression"], release()),
   // A million calls over five failovers, with synchronous replication and without.
-  cluster: inVitest("cluster", node, ["tests/cluster/history.test.ts"], release()),
-  // A server on which a call can wait for a position.
-  "cluster-19": { needs: ["build", "servers"], run: cluster19 },
+  cluster: inVitest("cluster", node, ["tests/cluster/history.test.ts"], () => with19(release()())),
   // Five more failovers, and switchovers, of a cluster that Patroni manages.
   patroni: { ...inVitest("patroni", node, ["tests/patroni"], release()), setup: "release" },
   // A Next application as OpenNext builds it, three times, and in `next dev`: seven minutes on two cores.

@@ -1,4 +1,4 @@
-// The servers of these tests: 18 and 15 of the run, or PostgreSQL 19 in the release's suite that has it.
+// The servers of these tests: the newest, PostgreSQL 19 where Debian's packages can be had, and the oldest of the run.
 import process from "node:process";
 import { testServers } from "../../integration/servers.ts";
 import { logFile } from "../../servers/index.mjs";
@@ -13,10 +13,9 @@ export interface OwnServer {
 }
 
 export async function ownServers(): Promise<{ readonly servers: OwnServer[]; readonly stop: () => Promise<void> }> {
-  if (process.env["PGZ_TEST_POSTGRES_19"] === undefined) {
-    const servers = testServers().servers.filter(({ own }) => own) as unknown as OwnServer[];
-    return { servers, stop: async () => {} };
-  }
+  const ofRun = testServers().servers.filter(({ own }) => own) as unknown as OwnServer[];
+  if (process.env["PGZ_TEST_POSTGRES_19"] === undefined) return { servers: ofRun, stop: async () => {} };
   const { primary, stop } = await startStandbys({ major: 19, count: 0, log: logFile("own-19") });
-  return { servers: [{ ...primary.descriptor, name: "PostgreSQL 19", major: 19 } as OwnServer], stop };
+  const newest = { ...primary.descriptor, name: "PostgreSQL 19", major: 19 } as OwnServer;
+  return { servers: [newest, ...ofRun.slice(-1)], stop };
 }

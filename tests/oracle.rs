@@ -306,7 +306,7 @@ fn quote_numbers(json: &str) -> String {
         .collect()
 }
 
-/// The types of pg_type of PostgreSQL 18 without arrays, and without pseudo-types that no column can have.
+/// The types of pg_type of PostgreSQL 19 without arrays, and without pseudo-types that no column can have.
 #[rustfmt::skip]
 const BUILT_IN: &[(&str, u32)] = &[
     ("bool", 16), ("bytea", 17), ("char", 18), ("name", 19), ("int8", 20), ("int2", 21), ("int2vector", 22),
@@ -323,6 +323,7 @@ const BUILT_IN: &[(&str, u32)] = &[
     ("daterange", 3912), ("int8range", 3926), ("jsonpath", 4072), ("regnamespace", 4089), ("regrole", 4096),
     ("regcollation", 4191), ("int4multirange", 4451), ("nummultirange", 4532), ("tsmultirange", 4533),
     ("tstzmultirange", 4534), ("datemultirange", 4535), ("int8multirange", 4536), ("pg_snapshot", 5038), ("xid8", 5069),
+    ("oid8", 6437), ("regdatabase", 6490),
 ];
 
 /// docs/types.md names the wire format of every built-in type, and of no other type.

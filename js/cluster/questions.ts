@@ -1,6 +1,6 @@
 // The questions to servers about their place in the cluster, as SQL, and what the answers mean.
 //
-// What an ordinary role may see, by experiment on PostgreSQL 15 and 18 (tests/cluster/facts.test.ts):
+// What an ordinary role may see, by experiment on PostgreSQL 15 and 19 (tests/cluster/facts.test.ts):
 //
 // - `pg_control_system()` has the identity of the cluster, on a primary and on its standbys.
 // - `pg_walfile_name()` has the timeline of a primary, correct from its promotion on. `pg_control_checkpoint()` has

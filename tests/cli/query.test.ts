@@ -167,8 +167,8 @@ test("an error of the server looks as in psql, with exit code 1 and no stack", a
   expect([code, out]).toEqual([1, ""]);
   expect(err).toBe('ERROR:  relation "nothing" does not exist (42P01)\nLINE 2: from nothing\n             ^\n');
   expect((await cli.run(["query", "select 1/0", "--debug"])).err).toMatch(/\n\s+at .*query/);
-  const hinted = await cli.run(["query", "select lengthh('a')"]);
-  expect(hinted.err).toMatch(/^HINT: {2}No function matches/m);
+  const hinted = await cli.run(["query", "select length(1)"]);
+  expect(hinted.err).toMatch(/^HINT: {2}.*type casts/m);
 });
 
 test("the command tag and notices go to standard error", async () => {
@@ -204,7 +204,11 @@ test("when a statement is cut off, the error says whether it took effect", async
     const full = await cli.shell(`ulimit -f 0; pgz-edge query "${insert("values (77)")}" -o effects.ndjson`);
     expect([full.code, full.err]).toEqual([1, expect.stringMatching(/^The statement (has|may have) taken effect/)]);
     const slow = insert("select 0 from pg_sleep(60)");
-    expect(await cli.run(["query", slow, "--timeout", "300ms"])).toMatchObject({ code: 1, err: unknown });
+    const inTime = (timeout: string) => cli.run(["query", slow, "--timeout", timeout]);
+    // On a busy machine a short time ends before the statement has left.
+    let late = await inTime("300ms");
+    for (const longer of ["3s", "30s"]) if (!late.err.includes("taken effect")) late = await inTime(longer);
+    expect(late).toMatchObject({ code: 1, err: unknown });
     // A statement that fails at the server, or never arrives, has changed nothing; a statement that only reads never
     // does.
     for (const words of [[insert("values ('x')")], [insert("values (1)"), "--url", refused]])

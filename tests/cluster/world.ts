@@ -1,18 +1,15 @@
 // The common parts of the tests of clusters: servers of one major version for a file, and a cluster over them.
 import type * as pgz from "../../js/index.ts";
 import type * as entry from "../../js/cluster.ts";
-import process from "node:process";
 import { logFile } from "../servers/index.mjs";
+import { newestMajor } from "../servers/postgres-19.mjs";
 import { startStandbys, type ClusterNode, type ClusterOfServers } from "../servers/standbys.mjs";
 
 export const driver = (await import("../../dist/node.js" as string)) as typeof pgz;
 export const { createCluster } = (await import("../../dist/cluster.js" as string)) as typeof entry;
 
-/**
- * The majors of these tests: the newest, on which a call can wait for a position in the server, and the oldest, on
- * which it must ask. 18 takes the place of 19 where Debian's packages cannot be had (tests/servers/postgres-19.mjs).
- */
-export const majors = [process.env["PGZ_TEST_POSTGRES_19"] === undefined ? 18 : 19, 15] as const;
+/** From 19 on a call can wait for a position in the server. On 15 it must ask. */
+export const majors = [newestMajor(), 15] as const;
 
 export type Options = NonNullable<Parameters<typeof createCluster>[1]>;
 

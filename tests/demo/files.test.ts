@@ -335,9 +335,7 @@ describe.each(workerds)("workerd %s", (workerd) => {
 
   test("exports and imports leave no connection and no table", async () => {
     const look = "select state, query from pg_stat_activity where usename = $1";
-    await expect
-      .poll(async () => (await demo.admin.query(look, [demo.sample.appRole])).rows, { timeout: 5_000 })
-      .toEqual([]);
+    await expect.poll(async () => (await demo.admin.query(look, [demo.sample.appRole])).rows).toEqual([]);
     expect((await demo.admin.query("select from pg_class where relname = 'staging'")).rowCount).toBe(0);
   });
 });

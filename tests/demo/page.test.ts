@@ -8,6 +8,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import type { Format } from "../../js/index.ts";
 import { eventRows } from "../../worker-example/sample-data.mjs";
 import { isRelease } from "../support/release.ts";
+import { LONGEST } from "../support/until.mjs";
 import { chromiumFile } from "./chromium.ts";
 import { startDemo, type DemoWorker } from "./demo-server.ts";
 
@@ -26,7 +27,9 @@ beforeAll(async () => {
     headless: true,
     args: flags.split(" "),
     viewport: { width: 1200, height: 900 },
+    timeout: LONGEST,
   });
+  browser.setDefaultTimeout(LONGEST);
 });
 afterAll(async () => {
   await browser?.close();
@@ -58,7 +61,7 @@ describe.each(workerds)("workerd %s", (workerd) => {
 
   const text = (id: string) => page.locator(`#${id}`).innerText();
   const count = async () => Number((await text("row-count")).replaceAll(",", ""));
-  const ends = (state: string) => page.locator(`#status[data-state="${state}"]`).waitFor({ timeout: 30_000 });
+  const ends = (state: string) => page.locator(`#status[data-state="${state}"]`).waitFor();
   const run = async (sql: string) => {
     await page.getByLabel("SQL").fill(sql);
     await page.keyboard.press("Control+Enter");
@@ -93,7 +96,7 @@ describe.each(workerds)("workerd %s", (workerd) => {
     expect(await page.locator("#rows tr").count()).toBeLessThan(500); // 200,000 rows do not become 200,000 elements
     expect(await page.locator("#latest tr").last().locator("th").innerText()).toBe("200,000");
     expect(await page.locator("#latest tr").last().locator("td").first().innerText()).toBe("9000200000");
-  }, 40_000);
+  });
 
   /**
    * How the page shows the beginning of each format; NDJSON is a table there. A format that is missing here does not
@@ -105,23 +108,19 @@ describe.each(workerds)("workerd %s", (workerd) => {
     toon: "[?]{n,t,list",
     csv: "n,t,list,met",
   };
-  test.each(Object.entries(begins))(
-    "%s is shown unchanged, and its rows are counted",
-    async (format, beginning) => {
-      await page.locator("#format").selectOption(format);
-      await run(
-        "select n, E'a,\"]}\\r\\n' || n as t, array[n] as list, '{\"k\": [1]}'::jsonb as meta " +
-          "from generate_series(1, 20000) n",
-      );
-      await ends("done");
-      expect(await count()).toBe(20_000);
-      const shown = await page.locator("#output").textContent();
-      expect(shown?.slice(0, 12)).toBe(beginning);
-      expect(await page.locator("#rows").isVisible()).toBe(false);
-      await page.locator("#format").selectOption("ndjson");
-    },
-    40_000,
-  );
+  test.each(Object.entries(begins))("%s is shown unchanged, and its rows are counted", async (format, beginning) => {
+    await page.locator("#format").selectOption(format);
+    await run(
+      "select n, E'a,\"]}\\r\\n' || n as t, array[n] as list, '{\"k\": [1]}'::jsonb as meta " +
+        "from generate_series(1, 20000) n",
+    );
+    await ends("done");
+    expect(await count()).toBe(20_000);
+    const shown = await page.locator("#output").textContent();
+    expect(shown?.slice(0, 12)).toBe(beginning);
+    expect(await page.locator("#rows").isVisible()).toBe(false);
+    await page.locator("#format").selectOption("ndjson");
+  });
 
   test("values keep every digit, NULL differs from text, and columns keep their order", async () => {
     await run(
@@ -142,12 +141,12 @@ describe.each(workerds)("workerd %s", (workerd) => {
   });
 
   test("an error is shown with its code, its position and its hint", async () => {
-    await run("select 1,\n  lenght('a')");
+    await run("select 1,\n  length(1)");
     await ends("failed");
     const shown = await text("failure");
-    expect(shown).toContain("42883: function lenght(unknown) does not exist");
-    expect(shown).toContain("  lenght('a')\n  ^");
-    expect(shown).toContain("Hint: No function matches");
+    expect(shown).toContain("42883: function length(integer) does not exist");
+    expect(shown).toContain("  length(1)\n  ^");
+    expect(shown).toMatch(/Hint: .*type casts/);
     await run("select 1 as fine");
     await ends("done");
     expect(await page.locator("#failure").isVisible()).toBe(false);
@@ -256,7 +255,7 @@ describe.each(Object.entries(sizes))("examples at the size of a %s", (name, size
   /** Shows the page's text on failure, because nothing else remains of the page. */
   const ends = async (id: string, state: string) => {
     const ended = section(id).locator(`[role=status][data-state="${state}"]`);
-    await ended.waitFor({ timeout: 15_000 }).catch(async (error: unknown) => {
+    await ended.waitFor().catch(async (error: unknown) => {
       const log = await section(id).locator("ol.log").allInnerTexts();
       const said = [await status(id).getAttribute("data-state"), await status(id).innerText(), ...log];
       throw new Error(`${id} is not ${state}: ${said.join("\n")}`, { cause: error });

@@ -187,7 +187,7 @@ const from = source();
 const over = [];
 for (const [name, isOurs] of Object.entries({ "kysely-pg": false, "kysely-ours": true })) {
   const folder = await tree(name, from, isOurs);
-  const { servers, stop } = await startServers({ majors: [18], databaseUrl: undefined });
+  const { servers, stop } = await startServers({ majors: [18], databaseUrl: "" });
   try {
     over.push(await run(folder, servers[0]));
   } finally {

@@ -192,9 +192,7 @@ async function mayBeLeft(address: string): Promise<void> {
   }
 }
 
-const minutes = { timeout: 600_000 };
-
-test("built with Turbopack", minutes, async () => {
+test("built with Turbopack", async () => {
   const address = await inWorkerd("--turbopack");
   await answers(address);
   await mayBeLeft(address);
@@ -210,7 +208,7 @@ test("built with Turbopack", minutes, async () => {
   expect([await kept(), await kept()]).toEqual([[{ a: 1 }], { code: "OTHER_REQUEST" }]);
 });
 
-test("built with webpack, behind a Worker that answers one path itself", minutes, async () => {
+test("built with webpack, behind a Worker that answers one path itself", async () => {
   const wrangler = files.get("wrangler.jsonc")!.replace('".open-next/worker.js"', '"worker.ts"');
   const address = await inWorkerd("--webpack", { "wrangler.jsonc": wrangler });
   await answers(address);
@@ -225,12 +223,12 @@ test("built with webpack, behind a Worker that answers one path itself", minutes
   await expect.poll(busy).toEqual([]);
 });
 
-test("without the setting a call reports what is wrong", minutes, async () => {
+test("without the setting a call reports what is wrong", async () => {
   const address = await inWorkerd("--turbopack", { "next.config.ts": "export default {};" });
   expect(await (await fetch(new URL("/api/kept", address))).json()).toEqual({ code: "UNSUPPORTED_ON_RUNTIME" });
 });
 
-test("next dev, with wrangler's replacement for the binding", minutes, async () => {
+test("next dev, with wrangler's replacement for the binding", async () => {
   const port = await freePort();
   const words = [project.at("node_modules/.bin/next"), "dev", "-p", String(port)];
   const child = spawn(execPath, words, { cwd: project.folder, env, stdio: "ignore", detached: true });

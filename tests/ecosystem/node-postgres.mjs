@@ -161,7 +161,7 @@ const from = source();
 const trees = { pg: tree("pg", from), facade: tree("facade", from) };
 useFacade(trees.facade);
 // Each run has its own server, because some of these tests end every session that they find.
-const hosts = await Promise.all([1, 2].map(() => startServers({ majors: [18], databaseUrl: undefined })));
+const hosts = await Promise.all([1, 2].map(() => startServers({ majors: [18], databaseUrl: "" })));
 const [ofPg, ofFacade] = hosts.map(({ servers }) => servers[0]);
 const passed = { pg: 0, facade: 0 };
 const worse = [];

@@ -6,6 +6,7 @@ import { chromium } from "playwright-core";
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { chromiumFile } from "../demo/chromium.ts";
 import { testServers } from "../integration/servers.ts";
+import { LONGEST } from "../support/until.mjs";
 import { Project } from "./project.ts";
 
 const { servers, webSockets } = testServers();
@@ -39,7 +40,11 @@ beforeAll(async () => {
   });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   address = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
-  browser = await chromium.launch({ executablePath: chromiumFile(), args: ["--no-sandbox", "--disable-gpu"] });
+  browser = await chromium.launch({
+    executablePath: chromiumFile(),
+    args: ["--no-sandbox", "--disable-gpu"],
+    timeout: LONGEST,
+  });
 });
 afterAll(async () => {
   await browser?.close();
@@ -49,6 +54,7 @@ afterAll(async () => {
 
 test("a page queries and streams through a WebSocket, and without a WebSocket its error says what is needed", async () => {
   const page = await browser.newPage();
+  page.setDefaultTimeout(LONGEST);
   const complaints: string[] = [];
   page.on("pageerror", (error) => complaints.push(String(error)));
   await page.goto(address);

@@ -18,7 +18,6 @@ const FAILOVERS = Number(process.env["FAILOVERS"] ?? 5);
 const LANES = 6;
 const ACQUIRE = 60_000;
 const seed = Number(process.env["PGZ_SEED"] ?? Math.floor(Math.random() * 1e6));
-const timeout = 600_000;
 
 let servers: PatroniCluster | undefined;
 afterEach(async () => {
@@ -105,7 +104,7 @@ async function portOf(calls: Cluster | Cluster["reads"]): Promise<Answered> {
   return (await (calls as Cluster).query<Answered>(PORT)).rows[0]!;
 }
 
-test("discover by Patroni's REST API: a switchover, and a node that joins", { timeout }, async () => {
+test("discover by Patroni's REST API: a switchover, and a node that joins", async () => {
   const of = await start("discover");
   await using cluster = await ofTheExample(of);
   const first = await of.leader();
@@ -146,7 +145,7 @@ const slotsOf = async (node: PatroniNode) =>
     ({ name }) => name,
   );
 
-test("synchronous_mode: failovers lose nothing, and nothing is stale", { timeout }, async () => {
+test("synchronous_mode: failovers lose nothing, and nothing is stale", async () => {
   const feed = { type: "logical", database: "app", plugin: "pgoutput" };
   const of = await start("synchronous", { dynamic: { slots: { feed } } });
   await using cluster = clusterOf(of);
@@ -159,7 +158,7 @@ test("synchronous_mode: failovers lose nothing, and nothing is stale", { timeout
   expect(verdict).toEqual(CLEAN);
 });
 
-test("asynchronous: only PostgreSQL's own losses are lost, and nothing is stale", { timeout }, async () => {
+test("asynchronous: only PostgreSQL's own losses are lost, and nothing is stale", async () => {
   const of = await start("asynchronous", { dynamic: { synchronous_mode: false } });
   await using cluster = clusterOf(of);
   const verdict = await recorded("2 failovers, asynchronous", cluster, of, async (lanes) => {
@@ -168,7 +167,7 @@ test("asynchronous: only PostgreSQL's own losses are lost, and nothing is stale"
   expect(verdict).toMatchObject({ stale: [], invented: [], lost: [] });
 });
 
-test("a primary whose Patroni has died keeps running, and calls leave it for the next one", { timeout }, async () => {
+test("a primary whose Patroni has died keeps running, and calls leave it for the next one", async () => {
   const of = await start("orphan");
   await using cluster = clusterOf(of);
   const verdict = await recorded("an orphan", cluster, of, async () => {
@@ -193,7 +192,7 @@ test("a primary whose Patroni has died keeps running, and calls leave it for the
   expect(verdict).toMatchObject({ stale: [], invented: [], lost: [] });
 });
 
-test("without etcd no server accepts writes and standbys answer; writes continue afterwards", { timeout }, async () => {
+test("without etcd no server accepts writes and standbys answer; writes continue afterwards", async () => {
   const of = await start("etcd");
   await using cluster = clusterOf(of);
   const verdict = await recorded("a silent etcd", cluster, of, async (lanes) => {

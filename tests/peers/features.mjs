@@ -96,7 +96,7 @@ for (const name of Object.keys(PEERS)) {
   console.log(`${name} ${version}`);
 }
 
-const { servers, stop } = await startServers({ majors: [18], databaseUrl: undefined });
+const { servers, stop } = await startServers({ majors: [18], databaseUrl: "" });
 const [server] = servers;
 const running = [];
 const keep = (one) => (running.push(one), one);

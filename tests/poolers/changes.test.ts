@@ -66,8 +66,8 @@ test("a standby before 16 is refused, and pgpool-II in front of one times out", 
   }
 });
 
-test("a server without wal_level = logical is refused with advice", async () => {
-  pair = await startReplicated({ log: logFile("changes-wal-level"), settings: { wal_level: "replica" } });
+test("a server before 19 without wal_level = logical is refused with advice", async () => {
+  pair = await startReplicated({ major: 15, log: logFile("changes-wal-level"), settings: { wal_level: "replica" } });
   await publish(pair.primary);
   expect(await refusal(pair.primary.superuserUrl!)).toMatchObject({
     code: "55000",

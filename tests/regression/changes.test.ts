@@ -11,8 +11,10 @@ import path from "node:path";
 import { expect, test } from "vitest";
 import { logFile } from "../servers/index.mjs";
 import { scratch } from "../servers/home.mjs";
+import { newestMajor } from "../servers/postgres-19.mjs";
 import { newCluster, prepare, run, superuser, withClient } from "../servers/postgres.mjs";
 import { changes, driver } from "../replication/replication.ts";
+import { HOURS } from "../support/until.mjs";
 import { scheduleOf, unpackRegressionTests } from "./source.mjs";
 
 /** Tests of the server itself or of its planner's statistics, and tests that drop event triggers. */
@@ -101,7 +103,7 @@ class Replica {
 
 const FORM = { int8: "string", numeric: "string" } as const;
 
-test.each([18, 15])("PostgreSQL %d", { timeout: 15 * 60_000 }, async (major) => {
+test.each([newestMajor(), 15])("PostgreSQL %d", { timeout: HOURS }, async (major) => {
   const folder = scratch(`regress-${major}`);
   await unpackRegressionTests(folder);
   chmodSync(folder, 0o755);
@@ -162,7 +164,7 @@ function psql(folder: string, name: string, port: number): Promise<void> {
   };
   const words = ["-X", "-q", "-o", "/dev/null", "-f", path.join(folder, "sql", `${name}.sql`)];
   return new Promise((resolve, reject) => {
-    execFile("psql", words, { env, timeout: 120_000, maxBuffer: 1 << 28 }, (error) => {
+    execFile("psql", words, { env, timeout: HOURS, maxBuffer: 1 << 28 }, (error) => {
       // Exit status 3: an error with ON_ERROR_STOP, which some files set.
       if (error && (error.killed || (error as { code?: unknown }).code === "ENOENT")) reject(error);
       else resolve();

@@ -6,10 +6,11 @@
 // `make test` makes sixty disturbances, a release a thousand.
 import { afterAll, beforeAll, expect, test } from "vitest";
 import { logFile } from "../servers/index.mjs";
+import { newestMajor } from "../servers/postgres-19.mjs";
 import { newCluster, prepare, run, superuser, withClient } from "../servers/postgres.mjs";
 import { generator } from "../support/random.ts";
 import { isRelease } from "../support/release.ts";
-import { until } from "../support/until.mjs";
+import { HOURS, until } from "../support/until.mjs";
 import { Gate } from "./gate.ts";
 import { Consumer, driver, Expected } from "./replication.ts";
 
@@ -24,7 +25,7 @@ let port: number;
 beforeAll(async () => {
   // Committed changes must survive a crash.
   const extra = { synchronous_commit: "on", wal_sender_timeout: "5s", logical_decoding_work_mem: "64kB" };
-  server = await run(await newCluster(18), { log: logFile("changes-cuts"), extra, prepare });
+  server = await run(await newCluster(newestMajor()), { log: logFile("changes-cuts"), extra, prepare });
   gate.port = server.descriptor.port;
   port = await gate.open();
 });
@@ -55,7 +56,7 @@ function drawn(): string {
   return n ? ["terminate", "cut", "leave"][n % 3]! : "crash";
 }
 
-test("no transaction is lost or doubled over many disturbances", { timeout: 15 * 60_000 }, async () => {
+test("no transaction is lost or doubled over many disturbances", { timeout: HOURS }, async () => {
   const db = driver.createPool({ host: "127.0.0.1", port, ...superuser, database: "app", sslmode: "disable", max: 4 });
   await db.simple("create table ledger (n int4 primary key, body text); create publication ledger for table ledger");
   const options = { publication: "ledger", createSlot: "permanent", statusInterval: 200 } as const;

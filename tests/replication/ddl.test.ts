@@ -6,9 +6,10 @@ import pg from "pg";
 import { describe, expect, test } from "vitest";
 import { Dice } from "../random/dice.ts";
 import { logFile } from "../servers/index.mjs";
+import { newestMajor } from "../servers/postgres-19.mjs";
 import { newCluster, prepare, run, superuser } from "../servers/postgres.mjs";
 import { isRelease } from "../support/release.ts";
-import { until } from "../support/until.mjs";
+import { HOURS, until } from "../support/until.mjs";
 import { Program, SCHEMA } from "./ddl-program.ts";
 import { Replica, type Line } from "./ddl-replica.ts";
 import { changes, driver } from "./replication.ts";
@@ -20,8 +21,8 @@ const FORM = { int8: "string", numeric: "string" } as const;
 
 type Db = InstanceType<typeof driver.Pool>;
 
-describe.each([18, 15])("PostgreSQL %d", (major) => {
-  test("a copy made from NDJSON equals the tables", { timeout: 15 * 60_000 }, async () => {
+describe.each([newestMajor(), 15])("PostgreSQL %d", (major) => {
+  test("a copy made from NDJSON equals the tables", { timeout: HOURS }, async () => {
     const server = await run(await newCluster(major), { log: logFile(`changes-ddl-${major}`), extra: {}, prepare });
     const { port } = server.descriptor;
     const db = driver.createPool({

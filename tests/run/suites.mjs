@@ -6,7 +6,6 @@
 import { readdirSync } from "node:fs";
 import { nodeBinary } from "../../scripts/node/index.mjs";
 import { fresh, lint, longSimulation, reproducible, rust, simulation } from "./checks.mjs";
-import { postgres19 } from "../servers/postgres-19.mjs";
 import { at, bin, say } from "./command.mjs";
 import { onlyNewestServer, onlyOldestServer } from "./servers.mjs";
 import { runVitest } from "./vitest.mjs";
@@ -46,25 +45,12 @@ const release =
   () => ({ ...env(), PGZ_TEST_RELEASE: "1" });
 
 /**
- * Clusters, and SQL of our own, run on PostgreSQL 19 where Debian's packages can be had. Otherwise the newest server of
- * the run takes its place.
- */
-async function with19(env = {}) {
-  try {
-    return { ...env, PGZ_TEST_POSTGRES_19: await postgres19() };
-  } catch (error) {
-    say(`without PostgreSQL 19: ${error.message.split("\n")[0]}`);
-    return env;
-  }
-}
-
-/**
  * `label` names its rows and its report. `env` is also evaluated when the suite runs, because only then is there a
  * server.
  */
 const inVitest = (label, runtime, folders, env = onlyNewestServer) => ({
   needs: ["build", "servers"],
-  run: async () => runVitest(label, runtime(), folders, await env()),
+  run: () => runVitest(label, runtime(), folders, env()),
 });
 
 /**
@@ -76,7 +62,7 @@ const inVitest = (label, runtime, folders, env = onlyNewestServer) => ({
 export const suites = {
   rust: { run: rust, alone: true, setup: "check" },
   lint: { needs: ["build"], run: lint, beside: true, setup: "check" },
-  node: inVitest("node", node, [...everywhere, ...onNodeOnly.map((name) => `tests/${name}`)], () => with19()),
+  node: inVitest("node", node, [...everywhere, ...onNodeOnly.map((name) => `tests/${name}`)], () => ({})),
   simulation: { needs: ["build", "servers"], run: simulation, beside: true },
   deno: inVitest("deno", deno, everywhere),
   bun: inVitest("bun", bun, everywhere),
@@ -123,7 +109,7 @@ export const releaseSuites = {
   // A thousand cuts, and PostgreSQL's own regression tests through a replica.
   changes: inVitest("changes", node, ["tests/replication", "tests/regression"], release()),
   // A million calls over five failovers, with synchronous replication and without.
-  cluster: inVitest("cluster", node, ["tests/cluster/history.test.ts"], () => with19(release()())),
+  cluster: inVitest("cluster", node, ["tests/cluster/history.test.ts"], release()),
   // Five more failovers, and switchovers, of a cluster that Patroni manages.
   patroni: { ...inVitest("patroni", node, ["tests/patroni"], release()), setup: "release" },
   // A Next application as OpenNext builds it, three times, and in `next dev`: seven minutes on two cores.

@@ -90,10 +90,10 @@ async function withLibraries(apt, packages) {
 }
 
 /**
- * Replaces each program by a script that starts it with the loader and the libraries of its own folder. This machine's
- * C library may be older than the one that they were built with.
+ * Replaces each program by a script that starts it with the loader and the libraries of its own folder, which will be
+ * `home`. This machine's C library may be older than the one that they were built with.
  */
-export function useOwnLibraries(folder, programs) {
+export function useOwnLibraries(folder, programs, home) {
   const libraries = readdirSync(path.join(folder, "usr/lib"), { withFileTypes: true })
     .filter((entry) => entry.isDirectory() && entry.name.endsWith("-linux-gnu"))
     .map(({ name }) => path.join(folder, "usr/lib", name));
@@ -101,12 +101,13 @@ export function useOwnLibraries(folder, programs) {
     .flatMap((one) => readdirSync(one).map((name) => path.join(one, name)))
     .find((file) => /\/ld-linux-[^/]+\.so\.\d$/.test(file));
   if (!loader) throw new Error(`no loader in ${folder}: is libc6 among the packages?`);
+  const atHome = (name) => name.replace(folder, home);
   for (const program of programs) {
     const real = `${program}.real`;
-    if (existsSync(real) && existsSync(program)) continue;
-    if (!existsSync(real)) renameSync(program, real);
-    const words = [loader, "--library-path", libraries.join(":"), "--argv0", program, real].map((word) => `'${word}'`);
-    writeFileSync(program, `#!/bin/sh\nexec ${words.join(" ")} "$@"\n`);
+    renameSync(program, real);
+    const searched = libraries.map(atHome).join(":");
+    const words = [atHome(loader), "--library-path", searched, "--argv0", atHome(program), atHome(real)];
+    writeFileSync(program, `#!/bin/sh\nexec ${words.map((word) => `'${word}'`).join(" ")} "$@"\n`);
     chmodSync(program, 0o755);
   }
 }

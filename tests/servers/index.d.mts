@@ -1,5 +1,5 @@
 export interface ServerDescriptor {
-  /** "18", "15", "pgbouncer", or "url-<major>" for the server of DATABASE_URL. */
+  /** "19", "15", "pgbouncer", or "url-<major>" for the server of DATABASE_URL. */
   name: string;
   major: number;
   /** Started by us: it has the roles of tests/servers/postgres.mjs, and tests may crash or change it. */
@@ -27,7 +27,7 @@ export interface RunningServers {
   stop(): Promise<void>;
 }
 
-/** `databaseUrl` replaces the server 18. The default is DATABASE_URL of the environment. */
+/** `databaseUrl` replaces the first of the majors. The default is DATABASE_URL of the environment. */
 export function startServers(options?: {
   majors?: number[];
   pgbouncer?: boolean;

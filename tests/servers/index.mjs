@@ -1,11 +1,11 @@
 // Real servers for tests, demo and benchmarks.
 //
-//   const { servers, pgbouncer, stop } = await startServers({ majors: [18, 15], pgbouncer: true });
+//   const { servers, pgbouncer, stop } = await startServers({ majors: [19, 15], pgbouncer: true });
 //
 // A server is a plain JSON descriptor: { name, major, own, tls, host, port, database, user, password, url, appUrl,
-// superuserUrl, caFile, log, pid }. If the environment has DATABASE_URL, that server replaces 18 and is left unchanged:
-// `own` is false, it has only the URL's role, and `tls` says whether the URL asks for TLS. For manual use, `node
-// tests/servers/index.mjs` starts both majors and PgBouncer and prints their addresses.
+// superuserUrl, caFile, log, pid }. If the environment has DATABASE_URL, that server replaces the first and is left
+// unchanged: `own` is false, it has only the URL's role, and `tls` says whether the URL asks for TLS. For manual use,
+// `node tests/servers/index.mjs` starts both majors and PgBouncer and prints their addresses.
 import { mkdirSync, readdirSync, rmSync, statSync } from "node:fs";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
@@ -13,10 +13,11 @@ import pg from "pg";
 import { certificates } from "./certificates.mjs";
 import { cache } from "./home.mjs";
 import { startPgBouncer } from "./pgbouncer.mjs";
+import { newestMajor } from "./postgres-19.mjs";
 import { startPostgres } from "./postgres.mjs";
 
 export async function startServers({
-  majors = [18, 15],
+  majors = [newestMajor(), 15],
   pgbouncer = false,
   databaseUrl = process.env.DATABASE_URL,
 } = {}) {
@@ -25,7 +26,7 @@ export async function startServers({
   const stop = async () => void (await Promise.all(running.splice(0).map((server) => server.stop())));
   const start = async (major) => {
     const server =
-      databaseUrl && major === 18
+      databaseUrl && major === majors[0]
         ? await foreign(databaseUrl)
         : await startPostgres({ major, log: logFile(`postgresql-${major}`) });
     running.push(server);
@@ -40,7 +41,7 @@ export async function startServers({
 
     const behind = servers.find(({ own }) => own);
     if (behind === undefined)
-      throw new Error("PgBouncer needs a server of our own behind it: add another major than 18");
+      throw new Error("PgBouncer needs a server of our own behind it: add another major version");
     const pooler = await startPgBouncer({ server: behind, log: logFile("pgbouncer") });
     running.push(pooler);
     return { servers, pgbouncer: pooler.descriptor, stop };

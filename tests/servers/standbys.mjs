@@ -14,12 +14,12 @@ import { execFileSync } from "node:child_process";
 import { appendFileSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { give, scratch } from "./home.mjs";
-import { postgres19 } from "./postgres-19.mjs";
+import { newestMajor } from "./postgres-19.mjs";
 import { newCluster, prepare, run, superuser, withClient } from "./postgres.mjs";
 import { pause, until } from "../support/until.mjs";
 
-export async function startStandbys({ major = 18, log, count = 2, settings = {}, isSynchronous = false }) {
-  const cluster = await newCluster(major, major === 19 ? await postgres19() : undefined);
+export async function startStandbys({ major = newestMajor(), log, count = 2, settings = {}, isSynchronous = false }) {
+  const cluster = await newCluster(major);
   appendFileSync(path.join(cluster.data, "pg_hba.conf"), "host replication all all scram-sha-256\n");
   const copies = Array.from({ length: count }, () => copyOf(cluster));
   const running = [];

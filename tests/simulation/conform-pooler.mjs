@@ -1,7 +1,7 @@
 // Compares the model of PgBouncer with real ones (server/pooler-conformance.ts): each script runs on both, and every
 // difference is printed. VERSIONS="1.18 1.24", ONLY="a part of the name".
 //
-// With PGZ_TEST_SERVERS it uses the server of a test run, otherwise it starts one. The last line counts.
+// It starts a server of the model's version. The last line counts.
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 import { build } from "esbuild";
@@ -24,9 +24,8 @@ await build({
 });
 const { onModel, onReal, scripts } = await import(pathToFileURL(outfile).href);
 
-const given = env.PGZ_TEST_SERVERS && JSON.parse(env.PGZ_TEST_SERVERS);
-const started = given ? undefined : await startServers({ majors: [18] });
-const server = (given ?? started).servers.find(({ own, name }) => own && name === "18");
+const { servers, stop } = await startServers({ majors: [18], databaseUrl: "" });
+const [server] = servers;
 /** Milliseconds of a script that only a hang reaches: on two cores the longest takes less than a second. */
 const LONGEST = 120_000;
 const counts = { equal: 0, different: 0, messages: 0 };
@@ -34,7 +33,7 @@ try {
   for (const version of (env.VERSIONS ?? "1.18 1.24").split(" "))
     for (const script of scripts) if (script.name.includes(env.ONLY ?? "")) await conform(version, script);
 } finally {
-  await started?.stop();
+  await stop();
 }
 console.log(`[simulation] ${counts.messages} messages of PgBouncer compared`);
 console.log(`${counts.equal} passed, ${counts.different} failed`);

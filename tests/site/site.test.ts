@@ -9,6 +9,7 @@ import { REPOSITORY, navigation, root, sources, unlisted } from "../../scripts/d
 import { serve } from "../../scripts/docs/serve.mjs";
 import { chromiumFile } from "../demo/chromium.ts";
 import { isRelease } from "../support/release.ts";
+import { LONGEST } from "../support/until.mjs";
 import { contentsPage } from "../../scripts/docs/llms.mjs";
 import { BASE, build, folder, htmlOf, pages, type Html } from "./built.ts";
 
@@ -33,8 +34,9 @@ beforeAll(async () => {
     headless: true,
     args: ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"],
     viewport: PHONE,
+    timeout: LONGEST,
   });
-  browser.setDefaultTimeout(100_000); // of a machine that has other work
+  browser.setDefaultTimeout(LONGEST);
 });
 afterAll(async () => {
   await browser?.close();

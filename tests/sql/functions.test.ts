@@ -27,7 +27,7 @@ const LEAVES_NOTHING = [
   // Functions that wait, notify others, or change state that all sessions share.
   /^pg_(sleep\w*|notify|cancel_backend|terminate_backend|reload_conf|rotate_\w+|promote|log_\w+|switch_wal|logical_\w+)$/,
   /^pg_(stat_(reset|clear|force)\w*|wal_replay_\w+|create_restore_point|import_system_collations|extension_config_dump)$/,
-  /^pg_(clear|restore)_(attribute|relation)_stats$|^pg_(sync|drop)_replication_slots?$|^pg_replication_slot_advance$/,
+  /^pg_(clear|restore)_(attribute|relation|extended)_stats$|^pg_(sync|drop)_replication_slots?$|^pg_replication_slot_advance$/,
   /^(brin_\w+|gin_\w+|pg_stop_making_pinned_objects)$/,
   // Functions of the transaction, or functions that release what another function has acquired.
   /^pg_(try_)?advisory_xact_lock(_shared)?$|^pg_advisory_unlock(_all|_shared)?$|^pg_(backup_stop|stop_backup|export_snapshot)$/,

@@ -11,7 +11,10 @@ const STEP = 20;
  * condition took less than two seconds. Once, on cores a third as fast, twenty seconds were not enough for a walsender
  * that had to decode what all other tests wrote.
  */
-const LONGEST = 300_000;
+export const LONGEST = 300_000;
+
+/** Milliseconds after which a test counts as hung that works for more than ten minutes in a release. */
+export const HOURS = 5_400_000;
 
 /** Lets some time pass. Waiting for a condition is better: tests/clocks.md counts each use outside this file. */
 export const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));

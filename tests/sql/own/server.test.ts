@@ -4,14 +4,13 @@
 // The tree shows what lint.ts cannot know, what a name means; lint.ts shows what a tree cannot, how a name was written.
 import { Client } from "pg";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { testServers } from "../../integration/servers.ts";
 import { lookingUp, type OwnStatement } from "./list.ts";
 import { namedByOwn, run, SHOWING_TREES } from "./named.ts";
-import { ownServers } from "./servers.ts";
 import { FIRED, setTemporaryTraps, setTraps, type Named } from "./traps.ts";
 import { unqualified } from "./unqualified.ts";
 
-const { servers, stop } = await ownServers();
-afterAll(stop);
+const servers = testServers().servers.filter(({ own }) => own);
 
 /** With the second path the traps come before pg_catalog, so that they win where the types match exactly, too. */
 const PATHS = ["traps", "traps, pg_catalog"];

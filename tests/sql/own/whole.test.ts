@@ -8,13 +8,13 @@ import { fileURLToPath } from "node:url";
 import { Client as Agent } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { Client } from "pg";
-import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { beforeAll, describe, expect, test } from "vitest";
 import type * as driver from "../../../js/index.ts";
 import type * as ofChanges from "../../../js/changes.ts";
 import type * as ofCluster from "../../../js/cluster.ts";
 import type * as ofTesting from "../../../js/testing.ts";
+import { testServers } from "../../integration/servers.ts";
 import { namedByOwn } from "./named.ts";
-import { ownServers } from "./servers.ts";
 import { setTraps } from "./traps.ts";
 
 const root = fileURLToPath(new URL("../../../", import.meta.url));
@@ -24,8 +24,7 @@ const { changes } = (await load("changes")) as typeof ofChanges;
 const { createCluster } = (await load("cluster")) as typeof ofCluster;
 const { withRollback } = (await load("testing")) as typeof ofTesting;
 
-const { servers, stop } = await ownServers();
-afterAll(stop);
+const servers = testServers().servers.filter(({ own }) => own);
 
 describe.each(servers)("$name", ({ superuserUrl, log, major }) => {
   const database = `whole_${Math.random().toString(36).slice(2)}`;
@@ -37,7 +36,7 @@ describe.each(servers)("$name", ({ superuserUrl, log, major }) => {
     return url.href;
   };
   const url = at("-c search_path=traps");
-  const fired = () => readFileSync(log, "utf8").split(`a trap fired in ${database}`).length - 1;
+  const fired = () => readFileSync(log!, "utf8").split(`a trap fired in ${database}`).length - 1;
 
   beforeAll(async () => {
     const admin = new Client({ connectionString: superuserUrl });

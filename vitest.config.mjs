@@ -32,10 +32,11 @@ export default defineConfig({
   test: {
     include: ["tests/**/*.test.ts"],
     globalSetup: "tests/support/run-folder.ts",
-    // Until a test is taken to hang. No test has a time of its own: only a hang takes ten minutes, on any machine.
+    // Until a test is taken to hang: only a hang takes ten minutes, on any machine. No test has a limit of its own, but
+    // HOURS (tests/support/release.ts).
     testTimeout: 600_000,
     hookTimeout: 600_000,
-    // As long as `until` waits (tests/support/until.ts). Vitest's own default is a second.
+    // As long as `until` waits (tests/support/until.mjs). Vitest's own default is a second.
     expect: { poll: { timeout: 300_000, interval: 20 } },
     maxWorkers: 3,
     sequence: { sequencer: LongestFirst },

@@ -9,7 +9,7 @@ export interface SocketBinding {
   connect(
     address: { hostname: string; port: number },
     options: { secureTransport: "off" | "on" | "starttls"; allowHalfOpen: boolean },
-  ): object;
+  ): object | Promise<object>;
 }
 
 /** What js/entrypoints/workerd.ts exports beside index.ts. */
@@ -20,7 +20,7 @@ interface OfWorkers {
 /**
  * Returns a connector for option `connect` that opens its sockets through `binding`, to the host and port of the
  * connection string. What an isolate has learned of a server is kept by host, port and database, so two servers with
- * one address in two networks need different names.
+ * one address in two networks need different names: with `host=orders hostaddr=10.0.0.5` the name is only a name.
  *
  * @throws UsageError `INVALID_OPTION` for what is no such binding, `UNSUPPORTED_ON_RUNTIME` elsewhere than on Workers
  *
@@ -35,6 +35,27 @@ export function vpc(binding: SocketBinding): Connector {
       "INVALID_OPTION",
       "vpc() takes a binding that opens sockets, and there is none: is its name in wrangler.jsonc?",
     );
-  // As a method, because workerd refuses a `connect` without its binding.
-  return connectorOf((address, options) => binding.connect(address, options));
+  return async (options) => {
+    let failure: Error | undefined;
+    const connect = connectorOf(async (address, wanted) => {
+      try {
+        // As a method, because workerd refuses a `connect` without its binding.
+        const socket = await binding.connect(address, wanted);
+        if (!("opened" in socket)) throw new Error("the binding gave no socket");
+        return socket;
+      } catch (cause) {
+        throw (failure = failed(address, cause));
+      }
+    });
+    return connect(options).catch((error: unknown) => {
+      throw failure ?? error;
+    });
+  };
+}
+
+/** A tunnel that is down may come back. What the runtime's own `connect` throws is a name that can never be one. */
+function failed({ hostname, port }: { hostname: string; port: number }, cause: unknown): Error {
+  const reason = cause instanceof Error ? cause.message.replace(/\.$/, "") : String(cause);
+  const facts = { stage: "tcp", hasNoEffect: true, retryable: true, cause } as const;
+  return new driver.ConnectionError("CONNECT_FAILED", `Could not connect to ${hostname}:${port}: ${reason}.`, facts);
 }

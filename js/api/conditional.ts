@@ -7,7 +7,7 @@ import { checkObject, oneOf, whole } from "../config/rules.ts";
 import { STANDARD_TOON, type Format, type FormatOptions } from "../rows/form.ts";
 import { runtime } from "../runtime/runtime.ts";
 import type { QueryInput } from "../statement/sql.ts";
-import { UsageError } from "../util/errors.ts";
+import { CONFLICT, HAS_NOT_RUN, PgzError, UsageError } from "../util/errors.ts";
 import { FORMATS } from "../wasm/boundary.ts";
 import type { Client } from "./client.ts";
 import type { RespondOptions, StreamOptions } from "./options.ts";
@@ -17,8 +17,8 @@ import { asBody, checkGzip, responseInit } from "./streams.ts";
 export interface ConditionalOptions extends Omit<RespondOptions, "status"> {
   /**
    * The length up to which a result gets an ETag, in bytes, before compression. It is held in memory until its end has
-   * come, because the tag is in the headers; that takes twice its length. A longer result is sent as it comes, without
-   * a tag. Default 1,048,576.
+   * come, because the tag is in the headers; that takes up to three times its length. A longer result is sent as it
+   * comes, without a tag. Default 1,048,576.
    */
   readonly etagUpTo?: number | undefined;
 }
@@ -26,7 +26,7 @@ export interface ConditionalOptions extends Omit<RespondOptions, "status"> {
 /** The part of a `Request` that is read. */
 interface Asked {
   readonly method: string;
-  readonly headers: { get(name: string): string | null };
+  readonly headers: { get(name: string): string | null | undefined };
 }
 
 /** What can stream rows: a client, pool, cluster, transaction or scope. */
@@ -49,11 +49,12 @@ const TAG_BYTES = 18;
  * so that caches keep the answer, and ask each time.
  *
  * `Last-Modified` is not sent, and `If-Modified-Since` not read: a row that was deleted, and a second change within one
- * second, would be answered with a false 304.
+ * second, would be answered with a false 304. Neither are `If-Match` and `If-Unmodified-Since`.
  *
- * A query that fails while its result is read rejects the call. Meanwhile other calls of a client are refused, as
- * beside `stream`. In a transaction only what fits into `etagUpTo` can be answered: the rest of a longer result would
- * come after the callback.
+ * A query that fails while its result is held rejects the call; a longer result then breaks off (option `endMark`).
+ * Meanwhile other calls of a client are refused, as beside `stream`. In a transaction only what fits into `etagUpTo`
+ * can be answered: the rest of a longer result would come after the callback, and where no body is wanted (HEAD,
+ * `If-None-Match: *`) its statement is cancelled, which undoes the transaction.
  *
  * @throws UsageError `INVALID_OPTION` for a request other than GET and HEAD, and for an option that `respond` would
  * refuse; otherwise as `stream`
@@ -71,13 +72,14 @@ export async function conditional(
 ): Promise<Response> {
   const { init, known, etagUpTo } = checked(request, caller, options);
   const headers = init.headers as Headers;
-  // Inherits the options, because those of every call may be inherited.
-  const plain = Object.create(options, { gzip: { value: false }, etagUpTo: { value: undefined } }) as StreamOptions;
-  const reader = (await caller.stream(query, plain)).getReader();
+  const reader = (await caller.stream(query, streamOptions(options))).getReader();
   const chunks: Uint8Array[] = [];
-  const isWhole = await readUpTo(etagUpTo, reader, chunks);
+  const isWhole = await readUpTo(etagUpTo, reader, chunks).catch(withheld);
   const tagged = isWhole ? await taggedOf(chunks, headers.get("content-type")!) : undefined;
-  if (tagged) headers.set("etag", `W/${tagged.tag}`);
+  if (tagged) {
+    headers.set("etag", `W/${tagged.tag}`);
+    chunks.splice(0, chunks.length, tagged.bytes); // the pieces need not stay in memory
+  }
   const isKnown = known === "*" || (tagged && tagsOf(known).includes(tagged.tag));
   if (isKnown || request.method === "HEAD") await reader.cancel();
   if (isKnown) return notModified(headers);
@@ -85,6 +87,20 @@ export async function conditional(
   if (bytes) headers.set("content-length", String(bytes.length));
   if (request.method === "HEAD") return new Response(null, init);
   return new Response(bytes ?? asBody(joined(chunks, reader), options.gzip), init);
+}
+
+/** The options without those of this file. Also inherited ones, as every call takes them. */
+function streamOptions(options: ConditionalOptions): StreamOptions {
+  const plain: Record<string, unknown> = {};
+  for (const name in options) plain[name] = options[name as keyof ConditionalOptions];
+  return Object.assign(plain, { gzip: false, etagUpTo: undefined });
+}
+
+/** For the stream the first rows have been passed on. The caller has seen none of them. */
+function withheld(error: unknown): never {
+  if (error instanceof PgzError && error.committed)
+    Object.assign(error, { committed: false, ...(CONFLICT.test(error.code) && HAS_NOT_RUN) });
+  throw error;
 }
 
 interface Checked {
@@ -102,7 +118,7 @@ function checked(request: Asked, caller: Caller, options: ConditionalOptions): C
       throw refusal("conditional() takes the request, then a client, pool, cluster, transaction or scope.");
     const { method, headers } = Object(request) as Partial<Asked>;
     if (typeof headers?.get !== "function")
-      throw refusal("conditional() takes a Request, or { method, headers: new Headers(request.headers) } of Node's.");
+      throw refusal("conditional() takes a Request, or { method, headers } whose headers have get().");
     if (method !== "GET" && method !== "HEAD")
       throw refusal(`conditional() is for GET and HEAD, not for ${method}: use respond().`);
     if ((options as RespondOptions).status !== undefined)

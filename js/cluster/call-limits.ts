@@ -30,7 +30,9 @@ export class CallLimits {
 
   async #again<Options extends LimitOptions, T>(options: Options, run: (options: Options) => Promise<T>): Promise<T> {
     try {
-      return await run({ ...options, timeout: Math.max(Math.ceil(this.#left), 1) });
+      // Not spread: options may be inherited.
+      const value = Math.max(Math.ceil(this.#left), 1);
+      return await run(Object.create(options, { timeout: { value, enumerable: true } }) as Options);
     } catch (error) {
       if (error instanceof TimeoutError && error.code === "QUERY_TIMEOUT")
         Object.assign(error, { message: this.#tooLate.message });

@@ -110,7 +110,7 @@ export function literal(where: Where, value: unknown): string {
  */
 export function checkCount({ length }: readonly unknown[]): void {
   if (length > 0xffff)
-    throw new UsageError("TOO_MANY_PARAMETERS", `Over 65535 parameters: use = any(list) or unnest().`);
+    throw new UsageError("TOO_MANY_PARAMETERS", "Over 65535 parameters: use = any() with an array, or unnest().");
 }
 
 /** The types with values that are sent in binary, by the value's `typeof`. `""`: all values. */

@@ -3,7 +3,7 @@
 import { execFile } from "node:child_process";
 import { existsSync, readFileSync, rmSync } from "node:fs";
 import { promisify } from "node:util";
-import { afterAll, beforeAll, beforeEach, expect, test, vi } from "vitest";
+import { afterAll, beforeAll, beforeEach, expect, test } from "vitest";
 import { until } from "../support/until.mjs";
 import { CommandLine, ended, plainUrl, servers, url } from "./command-line.ts";
 import { bin } from "../packaging/project.ts";
@@ -23,8 +23,6 @@ const SCHEMA = `
   insert into users (display_name) values ('Ann');`;
 const path = (text: string) => `${text}${text.includes("?") ? "&" : "?"}options=-csearch_path%3Dcli_types`;
 
-// Each test starts a compiler, and two of them start it twice.
-vi.setConfig({ testTimeout: 120_000 });
 let cli: CommandLine;
 beforeAll(async () => {
   cli = new CommandLine();

@@ -2,8 +2,8 @@
 // lane's writes. A release makes a million calls over five failovers (tests/run/suites.mjs).
 import { afterEach, expect, test } from "vitest";
 import type { ClusterNode, ClusterOfServers } from "../servers/standbys.mjs";
-import { isRelease } from "../support/release.ts";
-import { HOURS, pause } from "../support/until.mjs";
+import { HOURS, isRelease } from "../support/release.ts";
+import { pause } from "../support/until.mjs";
 import { check } from "./history.ts";
 import { endsOf, recorder } from "./recorder.ts";
 import { clusterOf, start } from "./world.ts";

@@ -63,8 +63,8 @@ describe.each(majors)("PostgreSQL %i", (major) => {
   const waiters = async () =>
     (await standby.ask("select pid from pg_stat_activity where wait_event = 'WaitForWalReplay'")).length;
   /**
-   * Resolves when so many calls wait: on 19 in the server; on 18 they ask the server, which acquires a connection each
-   * time.
+   * Resolves when so many calls wait: on 19 in the server; otherwise they ask the server, which acquires a connection
+   * each time.
    */
   async function areWaiting(count: number): Promise<void> {
     if (isInServer) return until(async () => (await waiters()) === count);

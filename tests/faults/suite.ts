@@ -229,6 +229,7 @@ export function faultSuite(suite: FaultSuite): void {
       }));
       expect(outcome.problem).toBe("");
       expect(outcome.steps["cancelled"]?.code).toBe(code.timeout);
+      expect(outcome.steps["cancelled"]?.timer, "its timeout, so timers are seen").toBeGreaterThan(0);
       expect(outcome.steps["again"]?.code).toBe("");
       expect(report[0]?.closedByDriver).not.toBe("open");
     });

@@ -9,7 +9,7 @@
  * Timers of Node's own fetch, by which the test's requests keep their connections alive for some seconds: on a busy
  * machine one fired in a session that took longer.
  */
-const OF_FETCH = /\bundici\b/;
+const OF_FETCH = /node:internal\/deps\/undici\//;
 
 export class Timers {
   readonly #setTimeout = globalThis.setTimeout;

@@ -4,6 +4,7 @@ import { testServers } from "../integration/servers.ts";
 import { logFile, type ServerDescriptor } from "../servers/index.mjs";
 import { startPgBouncer } from "../servers/pgbouncer.mjs";
 import { startPgpool } from "../servers/pgpool.mjs";
+import { newestMajor } from "../servers/postgres-19.mjs";
 import { startReplicated, type ReplicatedServers } from "../servers/replica.mjs";
 import { until } from "../support/until.mjs";
 import { driver } from "./pooled.ts";
@@ -73,6 +74,14 @@ test("a server before 19 without wal_level = logical is refused with advice", as
     code: "55000",
     advice: expect.stringMatching(/wal_level = logical/),
   });
+});
+
+test("from 19 on wal_level = replica is enough", async () => {
+  // Where there is no 19, 18 has `logical`, so that this shows what `refusal` gives for a stream that begins.
+  const settings = { wal_level: newestMajor() >= 19 ? "replica" : "logical" };
+  pair = await startReplicated({ log: logFile("changes-on-demand"), settings });
+  await publish(pair.primary);
+  expect(await refusal(pair.primary.superuserUrl!)).toBeUndefined();
 });
 
 test.each([

@@ -12,7 +12,7 @@ import { driver, runtime } from "../support/by-hand.mjs";
 
 const { createClient, sql } = driver;
 const rounds = Number(process.env.ROUNDS ?? 10_000);
-const { servers, stop } = await startServers({ majors: [Number(process.env.MAJOR ?? 18)] });
+const { servers, stop } = await startServers({ majors: [Number(process.env.MAJOR ?? 18)], databaseUrl: "" });
 const [{ url, log }] = servers;
 const logged = () => readFileSync(log, "utf8").split("canceling statement due to user request").length - 1;
 

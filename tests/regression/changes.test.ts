@@ -14,7 +14,7 @@ import { scratch } from "../servers/home.mjs";
 import { newestMajor } from "../servers/postgres-19.mjs";
 import { newCluster, prepare, run, superuser, withClient } from "../servers/postgres.mjs";
 import { changes, driver } from "../replication/replication.ts";
-import { HOURS } from "../support/until.mjs";
+import { HOURS } from "../support/release.ts";
 import { scheduleOf, unpackRegressionTests } from "./source.mjs";
 
 /** Tests of the server itself or of its planner's statistics, and tests that drop event triggers. */
@@ -164,7 +164,7 @@ function psql(folder: string, name: string, port: number): Promise<void> {
   };
   const words = ["-X", "-q", "-o", "/dev/null", "-f", path.join(folder, "sql", `${name}.sql`)];
   return new Promise((resolve, reject) => {
-    execFile("psql", words, { env, timeout: HOURS, maxBuffer: 1 << 28 }, (error) => {
+    execFile("psql", words, { env, maxBuffer: 1 << 28 }, (error) => {
       // Exit status 3: an error with ON_ERROR_STOP, which some files set.
       if (error && (error.killed || (error as { code?: unknown }).code === "ENOENT")) reject(error);
       else resolve();

@@ -9,8 +9,8 @@ import { logFile } from "../servers/index.mjs";
 import { newestMajor } from "../servers/postgres-19.mjs";
 import { newCluster, prepare, run, superuser, withClient } from "../servers/postgres.mjs";
 import { generator } from "../support/random.ts";
-import { isRelease } from "../support/release.ts";
-import { HOURS, until } from "../support/until.mjs";
+import { HOURS, isRelease } from "../support/release.ts";
+import { until } from "../support/until.mjs";
 import { Gate } from "./gate.ts";
 import { Consumer, driver, Expected } from "./replication.ts";
 

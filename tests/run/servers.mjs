@@ -53,6 +53,13 @@ export function onlyNewestServer() {
   return { PGZ_TEST_SERVERS: JSON.stringify({ ...rest, servers: servers.slice(0, 1) }) };
 }
 
+/** Only npm's 18, which is then the newest for the tests that start servers of their own. */
+export function onlyServer18() {
+  const { servers, ...rest } = JSON.parse(environment.PGZ_TEST_SERVERS);
+  const only = servers.filter(({ own, major }) => own && major === 18);
+  return { PGZ_TEST_SERVERS: JSON.stringify({ ...rest, servers: only }), PGZ_TEST_NEWEST: "18" };
+}
+
 export function onlyOldestServer() {
   const { servers, ...rest } = JSON.parse(environment.PGZ_TEST_SERVERS);
   return { PGZ_TEST_SERVERS: JSON.stringify({ ...rest, servers: servers.filter(({ own }) => own).slice(-1) }) };

@@ -7,7 +7,7 @@ import { readdirSync } from "node:fs";
 import { nodeBinary } from "../../scripts/node/index.mjs";
 import { fresh, lint, longSimulation, reproducible, rust, simulation } from "./checks.mjs";
 import { at, bin, say } from "./command.mjs";
-import { onlyNewestServer, onlyOldestServer } from "./servers.mjs";
+import { onlyNewestServer, onlyOldestServer, onlyServer18 } from "./servers.mjs";
 import { runVitest } from "./vitest.mjs";
 
 // Evaluated when a suite runs, because scripts/setup installs some of them.
@@ -120,6 +120,20 @@ export const releaseSuites = {
     node,
     ["tests/integration", "tests/cli/mcp.test.ts"],
     release(onlyOldestServer),
+  ),
+  // What the newest server has replaced: first runs without WAIT FOR LSN, backslashes that escape.
+  "postgres-18": inVitest(
+    "postgres-18",
+    node,
+    [
+      "tests/integration",
+      "tests/adapters",
+      "tests/sql",
+      ...["facts", "failover", "flights", "positions", "reads", "waiting"].map(
+        (name) => `tests/cluster/${name}.test.ts`,
+      ),
+    ],
+    onlyServer18,
   ),
   reproducible: { needs: ["build"], run: reproducible },
   "long-simulation": { needs: ["build"], run: longSimulation },

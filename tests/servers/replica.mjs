@@ -1,6 +1,6 @@
 // Starts a primary and a hot standby that streams from it, and can fail over between them.
 //
-//   const pair = await startReplicated({ major: 18, log });
+//   const pair = await startReplicated({ major: 15, log });
 //   await pair.crash();      // the primary ends at once
 //   await pair.retire();     // or it keeps running and accepts no writes
 //   await pair.promote();    // the standby accepts writes

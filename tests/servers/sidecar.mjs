@@ -1,7 +1,7 @@
 // A loopback HTTP server through which a test in any runtime queries a real server as superuser, over a separate
 // connection and through another driver (pg). For example, a test reads pg_stat_activity while our connection is busy.
 //
-//   POST /sql  { server: "18", sql: "select …" }  ->  { rows: [["text", null], …] }  or  { error: "…" }
+//   POST /sql  { server: "19", sql: "select …" }  ->  { rows: [["text", null], …] }  or  { error: "…" }
 import { createServer } from "node:http";
 import pg from "pg";
 

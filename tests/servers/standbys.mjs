@@ -1,7 +1,7 @@
 // Starts a primary and hot standbys that stream from it. Each standby can be delayed, paused, promoted, and redirected
 // to another primary.
 //
-//   const { primary, standbys, stop } = await startStandbys({ major: 18, log, count: 2 });
+//   const { primary, standbys, stop } = await startStandbys({ major: 15, log, count: 2 });
 //   await standbys[0].pause();          // stops replay: its reads are stale from now on
 //   await standbys[1].delay(500);       // shows each commit half a second late
 //   await primary.crash();

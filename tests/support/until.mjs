@@ -13,9 +13,6 @@ const STEP = 20;
  */
 export const LONGEST = 300_000;
 
-/** Milliseconds after which a test counts as hung that works for more than ten minutes in a release. */
-export const HOURS = 5_400_000;
-
 /** Lets some time pass. Waiting for a condition is better: tests/clocks.md counts each use outside this file. */
 export const pause = (milliseconds) => new Promise((resolve) => setTimeout(resolve, milliseconds));
 

@@ -2,6 +2,7 @@
 import { beforeEach, expect, test } from "vitest";
 import { conditional, type ConditionalOptions } from "../../js/api/conditional.ts";
 import { installRuntime, type Runtime } from "../../js/runtime/runtime.ts";
+import { PgzError } from "../../js/util/errors.ts";
 
 beforeEach(() => installRuntime({ name: "here", background: () => {} } as unknown as Runtime));
 
@@ -145,6 +146,21 @@ test("a query that fails while its result is held rejects the call; later it fai
   await expect(response.text()).rejects.toThrow("division by zero");
 });
 
+test("an error of a held result says that nothing was passed on, and whether the call may be made again", async () => {
+  for (const [code, mayRunAgain] of [
+    ["22012", false],
+    ["40001", true],
+  ] as const) {
+    const error = new PgzError(code, "", { hasNoEffect: mayRunAgain, committed: true });
+    expect(error).toMatchObject({ committed: true, retryable: false });
+    await expect(answer({ chunks: ["1234"], error })).rejects.toMatchObject({
+      committed: false,
+      retryable: mayRunAgain,
+      hasNoEffect: mayRunAgain,
+    });
+  }
+});
+
 test("what cannot be asked is refused before the query, and closes the client if that is asked for", async () => {
   const refused: [method: string, options: object, text: RegExp][] = [
     ["POST", {}, /for GET and HEAD, not for POST: use respond/],
@@ -172,7 +188,7 @@ test("what cannot be asked is refused before the query, and closes the client if
 test("what is no Request, no caller and no options is refused by its name", async () => {
   const { caller, asked } = callerOf(SOME);
   const refused: [Parameters<typeof conditional>, RegExp][] = [
-    [[{ method: "GET", headers: { host: "a" } } as never, caller, "select 1"], /new Headers\(request\.headers\)/],
+    [[{ method: "GET", headers: { host: "a" } } as never, caller, "select 1"], /whose headers have get\(\)/],
     [[undefined as never, caller, "select 1"], /takes a Request/],
     [[ask(), {} as never, "select 1", { closeWhenDone: true }], /then a client/],
     [[ask(), null as never, "select 1", { closeWhenDone: true }], /then a client/],
@@ -193,5 +209,6 @@ test("options may be inherited, as those of every call", async () => {
   const response = await conditional(ask(), { stream }, "select 1", options);
   expect(response.headers.get("content-type")).toMatch(/csv/);
   expect(response.headers.has("etag")).toBe(false);
-  expect(given[0]).toMatchObject({ format: "csv", maxRows: 7, gzip: false });
+  // A copy, which a cluster may spread.
+  expect({ ...given[0] }).toMatchObject({ format: "csv", maxRows: 7, gzip: false });
 });

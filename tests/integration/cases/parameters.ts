@@ -225,6 +225,11 @@ const MATRIX: [type: string, literal: string, ...values: unknown[]][] = [
   ["int4multirange[]", '{"{[1,3)}",NULL}', [[{ lower: 1, upper: 3 }], null]],
   ["int4[]", "{{{{{{7}}}}}}", [[[[[[7]]]]]]],
 ];
+const SINCE_19: typeof MATRIX = [
+  ["oid8", "18446744073709551615", 2n ** 64n - 1n, "18446744073709551615"],
+  ["regdatabase", "template1", "template1"],
+];
+const matrixOf = (major: number) => [...MATRIX, ...(major >= 19 ? SINCE_19 : [])];
 
 export const parameters: Cases = {
   "parameters: every value of every type is what the server makes of the literal, and NULL is NULL": {
@@ -236,7 +241,7 @@ export const parameters: Cases = {
           .map(([name, value]) => `set_config('${name}', '${value}', false)`)
           .join()}`,
       );
-      for (const [type, literal, ...values] of MATRIX) {
+      for (const [type, literal, ...values] of matrixOf(t.server.major)) {
         const wanted = `'${literal.replaceAll("'", "''")}'::${type}::text`;
         for (const value of [...values, null]) {
           const { rows } = await client.query<Record<string, unknown>>({
@@ -258,7 +263,7 @@ export const parameters: Cases = {
       const client = await t.client();
       const binary =
         /^(bool|int\d|oid|float\d|numeric|text|varchar|bpchar|char|name|uuid|bytea|date|time|timestamp|timestamptz|json|jsonb)\b(?!range|multirange|\[\]\[)/;
-      for (const [index, [type, literal, ...values]] of MATRIX.entries()) {
+      for (const [index, [type, literal, ...values]] of matrixOf(t.server.major).entries()) {
         await client.query(`create temp table p${index} (v ${type})`);
         const table = t.pgz.sql.identifier(`p${index}`);
         let stored = 0;

@@ -55,7 +55,7 @@ const VALUES = (major: number) => [
   "interval '1 year 2 mons 3 days 04:05:06.789'",
   "interval '-1 day +00:00:01'",
   ...(major >= 17 ? ["interval 'infinity'"] : []),
-  ...(major >= 19 ? ["'18446744073709551615'::oid8", "array['5'::oid8]", "'app'::regdatabase"] : []),
+  ...(major >= 19 ? ["'18446744073709551615'::oid8", "array['5'::oid8]", "'template1'::regdatabase"] : []),
   "'{\"a\": 1}'::json",
   "'{\"a\": 1}'::jsonb",
   "'1 3'::int2vector",

@@ -35,6 +35,11 @@ fn built_in_arrays_hold_their_elements_texts() {
         (5039, "{10:20:,10:20:10}", "[\"10:20:\",\"10:20:10\"]"),
         (1034, "[0:1]={=r/a,b=w/a}", "[\"=r/a\",\"b=w/a\"]"),
         (4192, "{}", "[]"),
+        (
+            6442,
+            "{5,18446744073709551615}",
+            "[\"5\",\"18446744073709551615\"]",
+        ),
     ] {
         assert!(!has_binary_encoder(type_oid));
         assert_eq!(text_json(type_oid, text), expected);

@@ -36,6 +36,9 @@ export function vpc(binding: SocketBinding): Connector {
       "vpc() takes a binding that opens sockets, and there is none: is its name in wrangler.jsonc?",
     );
   return async (options) => {
+    // It would be taken for a connection within one machine, which needs no TLS.
+    if (options.path !== undefined)
+      throw new driver.UsageError("UNSUPPORTED_ON_RUNTIME", "A binding has no Unix sockets: give the host's name.");
     let failure: Error | undefined;
     const connect = connectorOf(async (address, wanted) => {
       try {

@@ -38,6 +38,11 @@ test("without TLS it works, and a cancel goes through the binding too", async ()
   });
 });
 
+test("a Unix socket is refused, because it would need no TLS", async () => {
+  const unix = { ...options({ sslmode: "verify-full" }), host: "/tmp", hostaddr: "127.0.0.1" };
+  expect(await ask("", { binding: "PRIVATE", options: unix })).toBe("UNSUPPORTED_ON_RUNTIME");
+});
+
 test("a binding that is missing, or that opens no sockets, is refused", async () => {
   for (const binding of ["MISSPELT", "TEXT"])
     expect(await ask("", { binding, options: options({ sslmode: "disable" }) })).toBe("INVALID_OPTION");

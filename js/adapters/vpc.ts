@@ -20,7 +20,7 @@ interface OfWorkers {
 /**
  * Returns a connector for option `connect` that opens its sockets through `binding`, to the host and port of the
  * connection string. What an isolate has learned of a server is kept by host, port and database, so two servers with
- * one address in two networks need different names: with `host=orders hostaddr=10.0.0.5` the name is only a name.
+ * one address in two networks need different names. `host=orders hostaddr=10.0.0.5` gives such a server a name.
  *
  * @throws UsageError `INVALID_OPTION` for what is no such binding, `UNSUPPORTED_ON_RUNTIME` elsewhere than on Workers
  *

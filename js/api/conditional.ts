@@ -49,12 +49,13 @@ const TAG_BYTES = 18;
  * so that caches keep the answer, and ask each time.
  *
  * `Last-Modified` is not sent, and `If-Modified-Since` not read: a row that was deleted, and a second change within one
- * second, would be answered with a false 304. Neither are `If-Match` and `If-Unmodified-Since`.
+ * second, would be answered with a false 304. `If-Match` and `If-Unmodified-Since` are not read either.
  *
- * A query that fails while its result is held rejects the call; a longer result then breaks off (option `endMark`).
- * Meanwhile other calls of a client are refused, as beside `stream`. In a transaction only what fits into `etagUpTo`
- * can be answered: the rest of a longer result would come after the callback, and where no body is wanted (HEAD,
- * `If-None-Match: *`) its statement is cancelled, which undoes the transaction.
+ * A query that fails while its result is held rejects the call. If it fails later, the answer breaks off
+ * (`endMark`). Until the result has been read, other calls of a client are refused, as beside `stream`. In a
+ * transaction only what fits into `etagUpTo` can be answered: the rest of a longer result would come after the
+ * callback, and where no body is wanted (HEAD, `If-None-Match: *`) its statement is cancelled, which undoes the
+ * transaction.
  *
  * @throws UsageError `INVALID_OPTION` for a request other than GET and HEAD, and for an option that `respond` would
  * refuse; otherwise as `stream`

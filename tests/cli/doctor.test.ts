@@ -165,7 +165,7 @@ test("a superuser and a read-only database are reported", async () => {
 test("as text, each finding is one line with its advice below", async () => {
   const { code, out, err } = await cli.run(["doctor", plainUrl((server as ServerDescriptor).superuserUrl)]);
   expect([code, err]).toEqual([0, ""]);
-  expect(out).toMatch(/^ok Server {7}PostgreSQL 1\d/);
+  expect(out).toMatch(new RegExp(`^ok Server {7}PostgreSQL ${server!.major}`));
   expect(out).toMatch(/\n!! Role {9}postgres is a superuser\n {16}-> Give the application/);
   expect(Math.max(...out.split("\n").map((line) => line.length))).toBeLessThanOrEqual(100);
   expect(out).not.toContain("postgres-secret");

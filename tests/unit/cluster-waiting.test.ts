@@ -185,14 +185,13 @@ describe("a call between two attempts", () => {
     expect(vi.getTimerCount()).toBe(0);
   });
 
-  test("each attempt has the options of the call, also inherited ones, and what is left of its timeout", async () => {
+  test("each attempt has the options of the call, also inherited ones", async () => {
     const { signal } = new AbortController();
     const options = Object.create({ signal, timeout: 100 }) as { signal: AbortSignal; timeout: number };
     const limits = new CallLimits([signal], 100);
     const attempts: (typeof options)[] = [];
     for (let times = 0; times < 2; times++) await limits.attempt(options, async (given) => void attempts.push(given));
     expect(attempts.map((given) => given.signal)).toEqual([signal, signal]);
-    expect(attempts[1]!.timeout).toBeLessThanOrEqual(100);
   });
 
   test("ends when its timeout is over, and gives each attempt what is left of it", async () => {

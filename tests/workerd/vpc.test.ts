@@ -1,8 +1,10 @@
 // `pgz-edge/vpc` over stand-ins for the bindings of Workers VPC, which exist on the platform only: networks of workerd,
 // one that trusts the CA of the test server and one that does not.
 import { readFileSync } from "node:fs";
+import pg from "pg";
 import { expect, test } from "vitest";
 import { testServers } from "../integration/servers.ts";
+import { until } from "../support/until.mjs";
 import { useWorker } from "./use-worker.ts";
 
 const server = testServers().servers.find(({ caFile }) => caFile !== undefined)!;
@@ -32,10 +34,18 @@ test("where it does not, the certificate is refused in each mode", async () => {
 });
 
 test("without TLS it works, and a cancel goes through the binding too", async () => {
-  // A statement that were not cancelled would keep the client busy until its connection is given up.
-  expect(await ask("", { binding: "PRIVATE", timeout: 50, options: options({ sslmode: "disable" }) })).toEqual({
-    ssl: false,
-  });
+  const cancelled = "select pg_sleep(3600) as vpc";
+  const task = { binding: "PRIVATE", cancelled, options: options({ sslmode: "disable" }) };
+  expect(await ask("", task)).toEqual({ ssl: false });
+  // Without a cancel the server would run it for an hour, even after its client has gone.
+  const admin = new pg.Client({ connectionString: server.superuserUrl });
+  await admin.connect();
+  try {
+    const running = "select from pg_stat_activity where state = 'active' and query like $1 and pid <> pg_backend_pid()";
+    await until(async () => (await admin.query(running, [`%${cancelled}%`])).rowCount === 0, "it is cancelled");
+  } finally {
+    await admin.end();
+  }
 });
 
 test("a Unix socket is refused, because it would need no TLS", async () => {

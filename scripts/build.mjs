@@ -23,7 +23,7 @@ import {
 import os from "node:os";
 import path from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
-import { thirdPartyLicenses } from "./licenses.mjs";
+import { linkedCrates, thirdPartyLicenses } from "./licenses.mjs";
 import { bundleSizes } from "./sizes.mjs";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
@@ -94,7 +94,7 @@ function buildWasm() {
 
 /**
  * Panic locations contain the paths of source files. Without this option the wasm would differ between machines and
- * reveal their paths.
+ * reveal their paths. Cargo names the folder of the crates by their registry, which may be a mirror.
  */
 function remaps(env, home) {
   const rustc = (...parameters) => spawnSync("rustc", parameters, { cwd: root, env, encoding: "utf8" }).stdout.trim();
@@ -103,6 +103,9 @@ function remaps(env, home) {
     [`${rustc("--print", "sysroot")}/lib/rustlib/src/rust`]: `/rustc/${commit}`,
     [home]: "/cargo",
     [path.resolve(root)]: "/pgz-edge",
+    ...Object.fromEntries(
+      linkedCrates(env).map(({ name, manifest_path }) => [path.dirname(manifest_path), `/${name}`]),
+    ),
   };
   return Object.entries(paths).map(([from, to]) => `--remap-path-prefix=${from}=${to}`);
 }

@@ -154,8 +154,7 @@ export abstract class Calls extends Queries {
     if (!isIterable(rows))
       throw new UsageError(
         "INVALID_OPTION",
-        "copyFromRows takes rows as an array or an iterable: one row stands in an array, too, and a promise is awaited " +
-          "first.",
+        "copyFromRows takes an array or iterable of rows: put a single row in an array, and await a promise.",
       );
     const list = sql.join(columns.map((name: string) => sql.identifier(name))).text;
     const subject = { text: `copy ${into} (${list}) from stdin`, kind: "copy" as const, isRewritten: true };

@@ -127,7 +127,5 @@ export class Scope extends Calls {
 }
 
 function copyNeedsTransaction(): UsageError {
-  return notInScope(
-    "COPY needs a transaction in a scope: make the same call of tx in scope.transaction(async (tx) => { … }).",
-  );
+  return notInScope("COPY in a scope needs a transaction: call it on tx in scope.transaction(async (tx) => { … }).");
 }

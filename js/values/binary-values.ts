@@ -4,6 +4,7 @@
 // its meaning depends on a setting of the session, or if its spelling is not read here. Knows: the layouts of the
 // server's recv functions. Must not know: messages, columns.
 
+import { LAYOUT_VECTOR } from "../wasm/boundary.ts";
 import type { Block } from "./block.ts";
 import { bytesOf, isBytes, type Bytes } from "../util/bytes.ts";
 import { fromHex } from "./converters.ts";
@@ -112,7 +113,28 @@ const writers: Record<number, Write> = {
       wrong(where, value, "pass a Uint8Array");
     bytes(block, fromHex(text));
   },
+  [LAYOUT_VECTOR]: (block, where, _, value) =>
+    vector(block, value instanceof Float32Array ? value : numbers(where, value)),
 };
+
+/** pgvector's vector: int16 dimensions, int16 0, a float4 per dimension. */
+export function vector(block: Block, values: ArrayLike<number>): void {
+  const { length } = values;
+  const at = block.value(4 + 4 * length);
+  block.view.setInt32(at, length << 16);
+  for (let index = 0; index < length; index++) block.view.setFloat32(at + 4 + 4 * index, values[index]!);
+}
+
+/** Reads the text of a vector. The server accepts more spellings, such as `[.5]`. */
+function numbers(where: Where, value: unknown): number[] {
+  try {
+    const found = JSON.parse(value as string) as number[];
+    if (found.every(Number.isFinite)) return found;
+  } catch {
+    // It is no JSON, or no array.
+  }
+  return wrong(where, value, "pass a Float32Array or text");
+}
 
 function bytes(block: Block, value: Bytes): void {
   const at = block.value(value.byteLength);

@@ -11,11 +11,11 @@
 
 import { PgzError, UsageError } from "../util/errors.ts";
 import { PIECE } from "../util/limits.ts";
-import { writeBinary } from "./binary-values.ts";
+import { vector, writeBinary } from "./binary-values.ts";
 import { Block } from "./block.ts";
 import { elements, names } from "./element-types.ts";
 import { BOOL, BYTEA, FLOAT4, FLOAT8, INT2, INT4, INT8, OID } from "./oid.ts";
-import { arrayLiteral, textOf, unreadable, type Where } from "./text-values.ts";
+import { arrayLiteral, isVector, textOf, unreadable, type Where } from "./text-values.ts";
 
 export { binaryWriter, takesText, type BinaryWriter } from "./binary-values.ts";
 export { Block } from "./block.ts";
@@ -86,6 +86,10 @@ function append(block: Block, where: Where, value: unknown): boolean {
   const { type } = where;
   const kind = BINARY[type];
   const binary = value !== null && kind !== undefined && (kind === "" || kind === typeof value);
+  if (isVector(type, value)) {
+    vector(block, value);
+    return true;
+  }
   if (value === null) block.null();
   else if (binary) writeBinary(block, where, type, value);
   // A string is sent unchanged, whatever the type.

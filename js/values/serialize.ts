@@ -24,6 +24,6 @@ function one(value: unknown, serialize: Serializer, dimensions: number): unknown
   if (made !== undefined) return made;
   throw new UsageError(
     "INVALID_PARAMETER",
-    'Option "serialize" gave undefined: return the value itself where there is nothing to do, and null for NULL.',
+    'Option "serialize" returned undefined: return the value itself, or null for NULL.',
   );
 }

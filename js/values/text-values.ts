@@ -67,11 +67,17 @@ function inputOf(where: Where, type: number, value: unknown): string {
   if (type === BOOL && kind !== "boolean") return wrong(where, value, "pass a boolean");
   if (type === FLOAT4 && kind === "number") return String(float4(where, value as number));
   if (kind === "number" || kind === "bigint" || kind === "boolean") return String(value);
+  if (isVector(type, value)) return `[${value}]`;
   if (type in elements && kind === "object")
     return wrong(where, value, `pass an array${Symbol.iterator in (value as object) ? ", as in [...values]" : ""}`);
   // The element type of an array of the database's own type is not known: then the array's own says where it is from.
   const of = type || where.type;
   return wrong(where, value, `pass text${kind === "object" && !Array.isArray(value) ? otherwise(of, value!) : ""}`);
+}
+
+/** Whether the value is meant for pgvector's vector, whose type only the catalog knows. */
+export function isVector(type: number, value: unknown): value is Float32Array {
+  return type >= FIRST_OF_A_DATABASE && value instanceof Float32Array;
 }
 
 /** What helps besides text. Only the catalog knows what a type of the database is. */

@@ -340,8 +340,8 @@ impl ScramError {
             },
             ScramError::TooFewIterations { .. } => &Reason {
                 code: "SCRAM_ITERATIONS_TOO_FEW",
-                message: "The server asks for so few SCRAM iterations that whoever answers could guess the password \
-                    from our proof, and nothing verifies who answers. Use sslmode=verify-full, or \
+                message: "The server is not verified, and asks for so few SCRAM iterations that an impostor could \
+                    guess the password from our proof. Use sslmode=verify-full, or \
                     set the password again with scram_iterations at 4096 or more, or lower scramMinIterations.",
             },
             ScramError::ServerError { .. } => &Reason {

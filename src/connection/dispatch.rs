@@ -374,7 +374,7 @@ pub(super) const OUTSIDE: &[u8] = b"25P01";
 pub(super) fn unencrypted_bytes() -> Failure {
     Failure::new(&Reason {
         code: "PROTOCOL_VIOLATION",
-        message: "unencrypted bytes followed the answer to SSLRequest; somebody may sit between client and server",
+        message: "unencrypted bytes followed the answer to SSLRequest; the connection may be intercepted",
     })
 }
 

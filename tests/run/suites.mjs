@@ -112,6 +112,8 @@ export const releaseSuites = {
   cluster: inVitest("cluster", node, ["tests/cluster/history.test.ts"], release()),
   // Five more failovers, and switchovers, of a cluster that Patroni manages.
   patroni: { ...inVitest("patroni", node, ["tests/patroni"], release()), setup: "release" },
+  // A server with the extension, which apt's mirror must have.
+  pgvector: inVitest("pgvector", node, ["tests/pgvector"], release()),
   // A Next application as OpenNext builds it, three times, and in `next dev`: seven minutes on two cores.
   "next-on-workers": inVitest("next-on-workers", node, ["tests/ecosystem"]),
   citus: process.env.CITUS ? inVitest("citus", node, ["tests/citus"], release()) : { run: withoutCitus },

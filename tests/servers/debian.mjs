@@ -6,6 +6,7 @@ import { execFile, execFileSync } from "node:child_process";
 import { chmodSync, existsSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { promisify } from "node:util";
+import { scratch } from "./home.mjs";
 
 const run = promisify(execFile);
 const KEYS = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -27,7 +28,7 @@ export function mirror() {
  * `experimental` come from the experimental release if they are newer there. Rejects with the reason if they are
  * unavailable.
  */
-export async function unpack(packages, experimental, folder) {
+async function unpack(packages, experimental, folder) {
   if (!existsSync(KEYS)) throw new Error(`${KEYS} is missing: the signatures of Debian's packages cannot be checked`);
   const apt = aptOf(folder, experimental);
   try {
@@ -43,14 +44,32 @@ export async function unpack(packages, experimental, folder) {
   }
 }
 
+/**
+ * Unpacks a PostgreSQL server into `folder`, which appears only when everything is in it. `programs`: the folder of its
+ * binaries below `folder`. Rejects as `unpack` does.
+ */
+export async function unpackServer(packages, experimental, folder, programs) {
+  // A stopped run leaves it, and a later run of the tests sweeps it away.
+  const partial = scratch(path.basename(folder));
+  try {
+    await unpack(packages, experimental, partial);
+    const own = ["postgres", "initdb"].map((name) => path.join(partial, programs, name));
+    useOwnLibraries(partial, own, folder);
+    renameSync(partial, folder);
+  } catch (error) {
+    rmSync(partial, { recursive: true, force: true });
+    if (!existsSync(folder)) throw error; // otherwise another run was faster
+  }
+}
+
 /** Returns an apt with lists, preferences and a cache below the folder. It sees no installed packages. */
 function aptOf(folder, experimental) {
   const at = (...names) => path.join(folder, "apt", ...names);
   for (const name of ["state/lists/partial", "cache/archives/partial", "etc"]) mkdirSync(at(name), { recursive: true });
   const from = (suite) => `deb [signed-by=${KEYS}] ${mirror()} ${suite} main\n`;
   writeFileSync(at("etc/sources.list"), from("sid") + from("experimental"));
-  const pin = `Package: ${experimental.join(" ")}\nPin: release a=experimental\nPin-Priority: 990\n`;
-  writeFileSync(at("etc/preferences"), pin);
+  const pin = (name) => `Package: ${name}\nPin: release a=experimental\nPin-Priority: 990\n`;
+  writeFileSync(at("etc/preferences"), experimental.map(pin).join("\n"));
   writeFileSync(at("status"), "");
   const settings = {
     "Dir::State": at("state"),
@@ -93,7 +112,7 @@ async function withLibraries(apt, packages) {
  * Replaces each program by a script that starts it with the loader and the libraries of its own folder, which will be
  * `home`. This machine's C library may be older than the one that they were built with.
  */
-export function useOwnLibraries(folder, programs, home) {
+function useOwnLibraries(folder, programs, home) {
   const libraries = readdirSync(path.join(folder, "usr/lib"), { withFileTypes: true })
     .filter((entry) => entry.isDirectory() && entry.name.endsWith("-linux-gnu"))
     .map(({ name }) => path.join(folder, "usr/lib", name));

@@ -1,11 +1,11 @@
 // PostgreSQL 19 for tests: Debian's packages, since npm has none. `node tests/servers/postgres-19.mjs` (scripts/setup)
 // unpacks them once, separate from the installed packages. Where they cannot be had, 18 is the newest.
 import { execFileSync } from "node:child_process";
-import { existsSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, rmSync, statSync, writeFileSync } from "node:fs";
 import path from "node:path";
 import { pathToFileURL } from "node:url";
-import { unpack, useOwnLibraries } from "./debian.mjs";
-import { identity, scratch, world } from "./home.mjs";
+import { unpackServer } from "./debian.mjs";
+import { identity, world } from "./home.mjs";
 
 const PACKAGES = ["postgresql-19", "postgresql-client-19"];
 /** Debian's unstable release has no PostgreSQL 19 before its final release. */
@@ -31,17 +31,9 @@ async function bring() {
   const lately = statSync(failed(), { throwIfNoEntry: false })?.mtimeMs ?? 0;
   if (Date.now() - lately < A_DAY) throw new Error(`${failed()} has the reason; without it setup tries again`);
   say("unpacking Debian's packages");
-  // A stopped setup leaves it, and a later run of the tests sweeps it away.
-  const partial = scratch("postgresql-19");
   try {
-    await unpack(PACKAGES, EXPERIMENTAL, partial);
-    const programs = path.join(partial, "usr/lib/postgresql/19/bin");
-    const own = ["postgres", "initdb"].map((name) => path.join(programs, name));
-    useOwnLibraries(partial, own, folder());
-    renameSync(partial, folder());
+    await unpackServer(PACKAGES, EXPERIMENTAL, folder(), "usr/lib/postgresql/19/bin");
   } catch (error) {
-    rmSync(partial, { recursive: true, force: true });
-    if (existsSync(folder())) return; // another run was faster
     writeFileSync(failed(), error.message);
     throw error;
   }

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { RowWriter, type CopyRow } from "../../js/statement/copy-rows.ts";
 import type { CopyProgress } from "../../js/statement/copy.ts";
 import { PIECE } from "../../js/util/limits.ts";
-import { TYPE_ARRAY, TYPE_SAME, type Column } from "../../js/wasm/boundary.ts";
+import { LAYOUT_VECTOR, TYPE_ARRAY, TYPE_SAME, type Column } from "../../js/wasm/boundary.ts";
 import type { Definition } from "../../js/wasm/type-definitions.ts";
 import type { Serializer } from "../../js/values/serialize.ts";
 import { FakeTarget } from "../support/copy-target.ts";
@@ -14,8 +14,10 @@ const TEXT = 25;
 const MONEY = 790;
 const ENUM = 20_001;
 const ARRAY_OF_ENUM = 20_002;
+const VECTOR = 20_004;
 const DEFINITIONS: Definition[] = [
   { oid: ENUM, code: TYPE_SAME, of: TEXT, parts: [], names: [] },
+  { oid: VECTOR, code: TYPE_SAME, of: LAYOUT_VECTOR, parts: [], names: [] },
   { oid: ARRAY_OF_ENUM, code: TYPE_ARRAY, of: TEXT, parts: [], names: [] },
 ];
 
@@ -83,6 +85,23 @@ test("text: tabs between values, a row per line, and special characters escaped"
   expect(await send([[[1, null, 2]]], { types: [1007], isBinary: false })).toBe('{"1",NULL,"2"}\n');
   expect(await send([], { isBinary: false })).toBe("");
 });
+
+test("a vector comes from a Float32Array, or from its text, in both formats", async () => {
+  const types = [VECTOR];
+  const rows = [[Float32Array.of(1.5, -2)], [" [1.5, -2e0]"], [null]];
+  const vector = "\0\0\0\x0c\0\x02\0\0\x3f\xc0\0\0\xc0\0\0\0";
+  const binary = await send(rows, { types });
+  expect(binary.slice(19, -2)).toBe(`\0\x01${vector}\0\x01${vector}\0\x01\xff\xff\xff\xff`);
+  expect(await send(rows, { types, isBinary: false })).toBe("[1.5,-2]\n [1.5, -2e0]\n\\N\n");
+});
+
+test.each(["[1,null]", "[1,,2]", '["1"]', "[[1]]", "{1,2}", "1", "", "[1,2", [1, 2], 1, {}])(
+  "a vector does not come from %j",
+  async (value) => {
+    const advice = 'Row 0, column "a" (type OID 20004) does not accept';
+    await expect(send([[value]], { types: [VECTOR] })).rejects.toThrow(advice);
+  },
+);
 
 test("rows of texts of any length are written correctly after any other row", async () => {
   const lengths = [0, 1, 20, 28, 31, 32, 100, 126, 127, 128, 200, 1_000];

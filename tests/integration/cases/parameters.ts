@@ -436,7 +436,7 @@ export const parameters: Cases = {
 
     await using forgetful = t.pgz.createClient({ ...t.options, serialize: () => undefined });
     const lost = { code: "INVALID_PARAMETER" };
-    t.assert.match((await t.assert.rejects(forgetful.query(query), lost)).message, /"serialize" gave undefined/);
+    t.assert.match((await t.assert.rejects(forgetful.query(query), lost)).message, /"serialize" returned undefined/);
     await t.assert.code(forgetful.copyFromRows("places", ["id"], [[1]]), "42P01");
     await t.assert.rows(forgetful.query("select 1 as a"), [{ a: 1 }]);
   },

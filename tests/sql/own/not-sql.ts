@@ -13,7 +13,7 @@ export const NOT_SQL: ReadonlySet<string> = new Set([
   "call tx.transaction() inside its callback; else let it end, or use another client.",
   "COPY cannot have parameters: write the values into the query, or use rows.",
   "COPY data cannot be returned as rows: use copyFrom or copyTo.",
-  "COPY needs a transaction in a scope: make the same call of tx in scope.transaction(async (tx) => { … }).",
+  "COPY in a scope needs a transaction: call it on tx in scope.transaction(async (tx) => { … }).",
   "COPY takes no parameters: use rows() for a query that has some.",
   "COPY takes texts and bytes",
   "COPY with data cannot be part of a batch: use copyFrom or copyTo.",

@@ -222,6 +222,35 @@ export const adapters = {
       return () => pool.close(0);
     },
   },
+
+  minipg: {
+    async open(url, load, { unprepared = false, tls = false } = {}) {
+      const { connect } = await load("minipg/node");
+      const connection = await connect({
+        url,
+        ssl: tls ? "require" : "disable",
+        ...(unprepared && { prepare: false }),
+      });
+      const inObjects = { mode: "object" };
+      const query = async (text, values = []) => (await connection.query(text, values, inObjects)).rows;
+      return {
+        query,
+        close: () => connection.end(),
+        stream: (text) => connection.stream(text, [], inObjects),
+        cancellable(text) {
+          const aborts = new AbortController();
+          return { result: connection.query(text, [], { signal: aborts.signal }), cancel: () => aborts.abort() };
+        },
+        limited: (text, timeout) => connection.query(text, [], { timeout }),
+        transaction: (work) => connection.begin(() => work(query)),
+        async tenant(text) {
+          const both = () => Promise.all([query("select set_config('app.tenant', $1, true)", ["7"]), query(text)]);
+          return (await connection.begin(both))[1];
+        },
+        copyIn: (text, pieces) => connection.copyFrom(text, pieces),
+      };
+    },
+  },
 };
 
 /** What postgres.js and Bun.sql, which took its form, have in common. */

@@ -4,6 +4,10 @@
 //   node tests/peers/features.mjs postgres.js        one driver
 //   ONLY=COPY node tests/peers/features.mjs          the questions whose name has that
 //   node tests/peers/features.mjs --installed        the peers are in .cache/peers already
+//   MINIPG=minipg-0.1.0.tgz node tests/peers/features.mjs minipg
+//
+// minipg is not on npm: `git show HEAD:vendor/minipg-0.1.0.tgz` of drizzle-team/drizzle-pulse. Without MINIPG it is
+// left out.
 //
 // It prints a line per question and driver, and checks nothing: a peer's answer is a fact for a page, not a test of
 // ours. Knows where the peers and servers come from; must not know what is asked, which is child.mjs'. By hand: it
@@ -31,6 +35,7 @@ const PEERS = {
   effect: "4.0.5",
   "@effect/sql-pg": "4.0.5",
   postgrejs: "2.23.1",
+  ...(process.env.MINIPG && { minipg: `file:${path.resolve(process.env.MINIPG)}` }),
 };
 
 const bin = (name) => path.join(root, "node_modules/.bin", name);
@@ -48,6 +53,7 @@ const DRIVERS = {
   "sql-pg": {},
   "sql-pg, multiplex": { driver: "sql-pg", options: { multiplex: true }, only: "round trips" },
   postgrejs: { plain: true },
+  ...(process.env.MINIPG && { minipg: {} }),
 };
 
 function install() {

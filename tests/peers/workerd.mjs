@@ -72,6 +72,16 @@ const QUERIES = {
       await connection.close(0);
       return rows;
     };`,
+  minipg: `
+    import { connect } from "minipg/cf";
+    const ask = async (url) => {
+      // For Workers it takes no URL.
+      const { hostname: host, port, username: user, password, pathname } = new URL(url);
+      const connection = await connect({ host, port: Number(port), user, password, database: pathname.slice(1) });
+      const { rows } = await connection.query("select $1::int4 as n", [7], { mode: "object" });
+      await connection.end();
+      return rows;
+    };`,
 };
 const HANDLER = `
   export default {

@@ -35,7 +35,7 @@ export default defineConfig({
     // Until a test is taken to hang: only a hang takes ten minutes, on any machine. No test has a limit of its own, but
     // HOURS (tests/support/release.ts).
     testTimeout: 600_000,
-    hookTimeout: 600_000,
+    hookTimeout: 1_800_000, // some build a site or a Worker, perhaps beside two busy loops
     // As long as `until` waits (tests/support/until.mjs). Vitest's own default is a second.
     expect: { poll: { timeout: 300_000, interval: 20 } },
     maxWorkers: 3,

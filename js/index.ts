@@ -2,6 +2,7 @@
 export type {} from "./web-types.ts";
 export { sql } from "./statement/sql.ts";
 export { unnest } from "./statement/unnest.ts";
+export { standardToon } from "./rows/standard-toon.ts";
 export {
   AbortError,
   AuthenticationError,
@@ -59,7 +60,7 @@ export type { Parser } from "./values/converters.ts";
 export type { Serializer } from "./values/serialize.ts";
 export type { CopyProgress, CopySource } from "./statement/copy.ts";
 export type { CopyRow } from "./statement/copy-rows.ts";
-export type { Format, FormatOptions, RowOptions } from "./rows/form.ts";
+export type { Format, FormatOptions, RowOptions, ToonForm } from "./rows/form.ts";
 export type { Rows } from "./rows/rows.ts";
 export type { BatchFailure, Code, ErrorFields, HostFailure, LimitName, Stage } from "./util/errors.ts";
 export type { Listener, ListenOptions, Notification } from "./api/listen.ts";

@@ -44,7 +44,8 @@ export function vpc(binding: SocketBinding): Connector {
       try {
         // As a method, because workerd refuses a `connect` without its binding.
         const socket = await binding.connect(address, wanted);
-        if (!("opened" in socket)) throw new Error("the binding gave no socket");
+        if (!("opened" in Object(socket) && "readable" in socket && "writable" in socket))
+          throw new Error("the binding gave no socket");
         return socket;
       } catch (cause) {
         throw (failure = failed(address, cause));

@@ -148,6 +148,21 @@ export abstract class Calls extends Queries {
     rows: Iterable<CopyRow> | AsyncIterable<CopyRow>,
     options: CopyFromOptions = {},
   ): Promise<ExecResult> {
+    let begun = false;
+    try {
+      return await this.#copyRowsIn(table, columns, rows, options, () => (begun = true));
+    } finally {
+      if (!begun) leave(rows);
+    }
+  }
+
+  async #copyRowsIn(
+    table: QueryInput,
+    columns: readonly string[],
+    rows: Iterable<CopyRow> | AsyncIterable<CopyRow>,
+    options: CopyFromOptions,
+    onBegin: () => void,
+  ): Promise<ExecResult> {
     const into = typeof table === "string" ? sql.identifier(table).text : plainText(table);
     if (!Array.isArray(columns) || !columns.length)
       throw new UsageError("INVALID_QUERY", 'copyFromRows takes the columns as an array of names, such as ["id"].');
@@ -166,7 +181,10 @@ export abstract class Calls extends Queries {
         const { integerDatetimes } = session.connection;
         const writer = new RowWriter(shape.columns, columns, shape.types, integerDatetimes, this.config.serialize);
         const text = `copy ${into} (${list}) from stdin (format ${writer.format})`;
-        const feed = (target: CopyTarget) => writer.send(target, rows, options.onProgress);
+        const feed = (target: CopyTarget) => {
+          onBegin();
+          return writer.send(target, rows, options.onProgress);
+        };
         return await copyIn(call, session, text, feed, isOwn);
       });
       if (ended) call.succeed({ command: ended.command, rowCount: ended.rowCount });

@@ -4,10 +4,11 @@
 // A function of its own and no option of `respond`: a Worker that does not call it has none of it. Knows HTTP and the
 // bytes of a stream. Must not know SQL, or how rows come.
 import { checkObject, oneOf, whole } from "../config/rules.ts";
-import { STANDARD_TOON, type Format, type FormatOptions } from "../rows/form.ts";
+import { type Format, type FormatOptions } from "../rows/form.ts";
 import { runtime } from "../runtime/runtime.ts";
 import type { QueryInput } from "../statement/sql.ts";
 import { CONFLICT, HAS_NOT_RUN, PgzError, UsageError } from "../util/errors.ts";
+import { mayCommitApart } from "../util/statement-words.ts";
 import { FORMATS } from "../wasm/boundary.ts";
 import type { Client } from "./client.ts";
 import type { RespondOptions, StreamOptions } from "./options.ts";
@@ -75,7 +76,7 @@ export async function conditional(
   const headers = init.headers as Headers;
   const reader = (await caller.stream(query, streamOptions(options))).getReader();
   const chunks: Uint8Array[] = [];
-  const isWhole = await readUpTo(etagUpTo, reader, chunks).catch(withheld);
+  const isWhole = await readUpTo(etagUpTo, reader, chunks).catch((error) => withheld(error, query));
   const tagged = isWhole ? await taggedOf(chunks, headers.get("content-type")!) : undefined;
   if (tagged) {
     headers.set("etag", `W/${tagged.tag}`);
@@ -98,9 +99,12 @@ function streamOptions(options: ConditionalOptions): StreamOptions {
 }
 
 /** For the stream the first rows have been passed on. The caller has seen none of them. */
-function withheld(error: unknown): never {
-  if (error instanceof PgzError && error.committed)
-    Object.assign(error, { committed: false, ...(CONFLICT.test(error.code) && HAS_NOT_RUN) });
+function withheld(error: unknown, query: QueryInput): never {
+  if (error instanceof PgzError && error.committed) {
+    const { text } = typeof query === "string" ? { text: query } : query;
+    const isUndone = CONFLICT.test(error.code) && !mayCommitApart([text]);
+    Object.assign(error, { committed: false, ...(isUndone && HAS_NOT_RUN) });
+  }
   throw error;
 }
 
@@ -130,7 +134,7 @@ function checked(request: Asked, caller: Caller, options: ConditionalOptions): C
     const init = responseInit(options, contentTypeOf(options));
     const made = ["etag", "content-length"].find((name) => (init.headers as Headers).has(name));
     if (made) throw refusal(`conditional() makes the header ${made}: leave it out.`);
-    return { init, etagUpTo, known: headers.get("if-none-match")?.trim() ?? "" };
+    return { init, etagUpTo, known: String(headers.get("if-none-match") ?? "").trim() };
   } catch (error) {
     const client = caller as Partial<Pick<Client, "close">> | undefined;
     if (options.closeWhenDone) runtime().background(Promise.resolve(client?.close?.()));
@@ -146,7 +150,7 @@ const refusal = (text: string) => new UsageError("INVALID_OPTION", text);
  */
 function contentTypeOf({ format = "ndjson", toon }: FormatOptions): string {
   const { contentType } = FORMATS[oneOf(...(Object.keys(FORMATS) as Format[]))(format, "format")];
-  return format === "toon" && toon === "standard" ? STANDARD_TOON : contentType;
+  return (format === "toon" && toon?.contentType) || contentType;
 }
 
 /** Reads to the end, or until there are more than `most` bytes. Returns whether that was all. */

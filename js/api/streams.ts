@@ -3,7 +3,7 @@
 // Knows web streams, gzip and HTTP. Must not know SQL, formats, or whose turn it is.
 import type { Operation, RowSink } from "../connection/operation.ts";
 import { oneOf } from "../config/rules.ts";
-import type { Output } from "../rows/output.ts";
+import type { Output } from "../rows/form.ts";
 import { resultStream } from "../rows/result-stream.ts";
 import type { Call } from "../session/call.ts";
 import type { Session } from "../session/session.ts";

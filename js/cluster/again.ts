@@ -42,7 +42,7 @@ function isGone(error: PgzError): boolean {
 
 /** Returns whether the text can commit in the middle: CALL and DO can, and several statements can include COMMIT. */
 function mayCommit(text: string): boolean {
-  return mayCommitApart(text) || hasSeveral(text);
+  return mayCommitApart([text]) || hasSeveral(text);
 }
 
 /**

@@ -435,8 +435,9 @@ export const OPTIONS = {
   numeric: optional(oneOf("string", "number"), "rows"),
   /**
    * date, timestamp and timestamptz in JavaScript objects. `string`: ISO 8601 text, which keeps microseconds, infinity
-   * and all years. `date`: a `Date`, a timestamp read as UTC. `temporal`: PlainDate, PlainDateTime and Instant, and
-   * PlainTime for time, Duration for interval. A value that the type cannot represent, such as infinity, stays text.
+   * and all years. `date`: a `Date`, in milliseconds, a timestamp read as UTC. `temporal`: PlainDate, PlainDateTime and
+   * Instant, and PlainTime for time, Duration for interval. A value that the type cannot represent, such as infinity,
+   * stays text.
    *
    * @defaultValue `string`
    * @runtimes `temporal`: error if the runtime has no `Temporal`

@@ -7,6 +7,7 @@ import { oneOf } from "../config/rules.ts";
 import { namesBy, type NamesBy } from "../config/table.ts";
 import { UsageError } from "../util/errors.ts";
 import { temporal, type ValuePolicy } from "../values/converters.ts";
+import type { Operation, RowSink } from "../connection/operation.ts";
 import { runtime } from "../runtime/runtime.ts";
 import type { Observer } from "../util/observer.ts";
 import {
@@ -46,17 +47,35 @@ export interface FormatOptions extends RowOptions {
    */
   readonly csvFormulas?: "keep" | "escape" | undefined;
   /**
-   * `"pgz"`: the dialect of the Go driver pgz, which can be streamed. `"standard"`: a document of the TOON
-   * specification. Its first line has the row count, so the whole result is held in memory (`maxBytes` bounds it).
-   * Default `"pgz"`.
+   * `standardToon`, an export of this package, makes a document of the TOON specification in place of the dialect of
+   * the Go driver pgz, which can be streamed. The document's first line has the row count, so the whole result is held
+   * in memory (`maxBytes` bounds it).
    */
-  readonly toon?: "pgz" | "standard" | undefined;
+  readonly toon?: ToonForm | undefined;
   /**
    * Whether NDJSON ends with a line `{"$end":{"rows":2}}`, so that a reader knows that all of it has come: some servers
    * end an incomplete response in the same way as a complete one (docs/workers.md). Other formats refuse it: JSON and
    * columnar end with a bracket, and TOON and CSV have no place for a mark. Default false.
    */
   readonly endMark?: boolean | undefined;
+}
+
+/** What a form makes of the bytes of rows. */
+export interface Output {
+  /** Nothing is passed on before `rest`, so that the statement may still be repeated. */
+  readonly comesAtEnd?: true;
+  /** Called before the first row of each run of the statement. Throws if the form refuses the columns. */
+  readonly columns: NonNullable<RowSink["columns"]>;
+  /** Returns a function that takes whole rows, as `RowSink.rows` does, and gives `next` what can be passed on. */
+  rows(next: RowSink["rows"]): RowSink["rows"];
+  /** Returns the bytes that follow the rows, when all rows of this operation have come. */
+  rest(operation: Operation): Uint8Array | undefined;
+}
+
+/** Another form of TOON. `standardToon` is the only one. */
+export interface ToonForm {
+  readonly contentType: string;
+  readonly output: (form: Form) => Output;
 }
 
 /** The form of one call's rows: flags as the core's number, and the caps in the core's order. */
@@ -66,8 +85,8 @@ export interface Form {
   readonly contentType: string;
   /** Whether two columns of one name are an error. */
   readonly unique: boolean;
-  /** Whether the core's TOON lines become a standard document. */
-  readonly standardToon?: boolean;
+  /** What the core's TOON lines become. */
+  readonly toon?: ToonForm;
   /** Whether a line that says how many there were follows the rows. */
   readonly endMark?: boolean;
   /** How rows become JavaScript values, if they do. */
@@ -77,16 +96,14 @@ export interface Form {
 /** The call's own observer, which can report that rows are missing. */
 type Told = { readonly observer?: Observer | undefined };
 
-/** The content type of a document of the TOON specification. */
-export const STANDARD_TOON = "text/toon; charset=utf-8";
-
 /** Returns the form of encoded output. Throws before anything is sent. */
 export function outputForm(config: Config, options: FormatOptions & Told): Form {
-  const { format = "ndjson", header = true, csvFormulas = "keep", toon = "pgz", endMark = false } = options;
+  const { format = "ndjson", header = true, csvFormulas = "keep", toon, endMark = false } = options;
   const { code, contentType, truncates } = FORMATS[oneOf(...(Object.keys(FORMATS) as Format[]))(format, "format")];
   oneOf(true, false)(header, "header");
   oneOf("keep", "escape")(csvFormulas, "csvFormulas");
-  oneOf("pgz", "standard")(toon, "toon");
+  if (toon !== undefined && !(toon as Partial<ToonForm> | null)?.output)
+    throw new UsageError("INVALID_OPTION", 'Option "toon" takes standardToon, an export of pgz-edge.');
   oneOf(true, false)(endMark, "endMark");
   if (endMark && format !== "ndjson")
     throw new UsageError("INVALID_OPTION", `Option "endMark" is for ndjson, not for ${format}: ${END_OF[format]}.`);
@@ -99,7 +116,7 @@ export function outputForm(config: Config, options: FormatOptions & Told): Form 
         'use "error", or another format.',
     );
   }
-  if (format === "toon" && toon === "standard") return { ...form, contentType: STANDARD_TOON, standardToon: true };
+  if (format === "toon" && toon) return { ...form, contentType: toon.contentType, toon };
   return endMark ? { ...form, endMark } : form;
 }
 

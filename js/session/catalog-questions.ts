@@ -54,7 +54,7 @@ export async function learnNames(
   }
   const unknown = catalog.resolve(parsers);
   if (unknown === undefined) return true;
-  throw new UsageError("INVALID_OPTION", `Option "types" names "${unknown}", a type that this database does not have.`);
+  throw new UsageError("INVALID_OPTION", `Option "types": "${unknown}" is no type on the search_path.`);
 }
 
 /**

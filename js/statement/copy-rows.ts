@@ -8,13 +8,21 @@
 import { UsageError } from "../util/errors.ts";
 import { PIECE } from "../util/limits.ts";
 import { ownValue } from "./sql.ts";
-import { TYPE_SAME, type Column } from "../wasm/boundary.ts";
+import { LAYOUT_VECTOR, TYPE_SAME, type Column } from "../wasm/boundary.ts";
 import { HEADER } from "../wasm/messages.ts";
 import { characters, encoder } from "../util/bytes.ts";
 import type { Definition } from "../wasm/type-definitions.ts";
 import { each, report, type CopyTarget, type OnProgress } from "./copy.ts";
 import { serialized, type Serializer } from "../values/serialize.ts";
-import { binaryWriter, Block, literal, takesText, type BinaryWriter, type Where } from "../values/parameters.ts";
+import {
+  binaryWriter,
+  Block,
+  literal,
+  numbers,
+  takesText,
+  type BinaryWriter,
+  type Where,
+} from "../values/parameters.ts";
 
 /** A row: an array of values in the columns' order, or an object with the columns' names. */
 export type CopyRow = object;
@@ -26,6 +34,8 @@ export class RowWriter {
   readonly format: "binary" | "text";
   readonly #names: readonly string[];
   readonly #where: readonly Where[];
+  /** The columns' types, or the built-in ones with the same binary form, or one of LAYOUT_…. */
+  readonly #forms: readonly number[];
   /** The writers of columns that have a binary form here. */
   readonly #writers: readonly (BinaryWriter | undefined)[];
   readonly #isBinary: boolean;
@@ -57,6 +67,7 @@ export class RowWriter {
     this.#where = columns.map(({ typeOid }, index): Where => {
       return { index, type: typeOid, name: () => `Row ${this.#count}, column "${names[index]}"` };
     });
+    this.#forms = forms;
     this.#writers = forms.map(binaryWriter);
     this.#isBinary = binary && this.#writers.every(Boolean);
     this.#takesTexts = forms.every(takesText);
@@ -83,7 +94,8 @@ export class RowWriter {
       try {
         this.#write(row);
       } catch (error) {
-        throw Object.assign(error as Error, { row: this.#count });
+        // The user's own code may throw anything.
+        throw Object.isExtensible(error) ? Object.assign(error as Error, { row: this.#count }) : error;
       }
       return block.length < PIECE ? undefined : flush();
     });
@@ -139,9 +151,12 @@ export class RowWriter {
 
   #writeText(values: readonly unknown[]): void {
     // Not by map, which skips the holes of an array.
-    const cells = Array.from(values, (value, index) =>
-      value === null ? "\\N" : literal(this.#where[index]!, value).replace(/[\n\r\t\\]/g, (found) => ESCAPES[found]!),
-    );
+    const cells = Array.from(values, (value, index) => {
+      if (value === null) return "\\N";
+      const where = this.#where[index]!;
+      if (this.#forms[index] === LAYOUT_VECTOR && typeof value !== "string") return `[${numbers(where, value)}]`;
+      return literal(where, value).replace(/[\n\r\t\\]/g, (found) => ESCAPES[found]!);
+    });
     this.#append(encoder.encode(`${cells.join("\t")}\n`));
   }
 

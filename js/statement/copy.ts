@@ -301,7 +301,9 @@ export async function sendSource(target: CopyTarget, source: CopySource, progres
   };
   await each(target, piecesOf(source), async (given) => {
     const data = dataOf(given);
-    for (let at = 0; at < data.length;) {
+    const { length: all } = data;
+    for (let at = 0; at < all;) {
+      if (data.length !== all) throw new TypeError("the bytes were taken away while they were sent");
       const room = bytes.subarray(length);
       if (typeof data === "string") {
         // No code unit takes more than three bytes, so the slice that is looked at is bounded too.
@@ -367,12 +369,18 @@ export async function each<T>(
   }
 }
 
-/** Cancels a stream that was never read, because its COPY did not begin. */
+/** Closes a source that was never read, because its COPY did not begin: a stream of the web or of Node, a generator. */
 export function leave(source: unknown): void {
-  const stream = source as Partial<ReadableStream> | null | undefined;
-  if (typeof stream?.cancel === "function" && !stream.locked)
-    void stream.cancel("nothing more is wanted").catch(() => {});
+  const { locked, cancel, destroy, return: end } = Object(source) as Record<string, unknown>;
+  const close = cancel ?? destroy ?? end;
+  if (locked || typeof close !== "function") return;
+  // Node's would emit a reason as an error.
+  const closing = async () => close.call(source, ...(cancel ? [UNWANTED] : [])) as unknown;
+  closing().catch(() => {});
 }
+
+/** The reason for which streams are cancelled. */
+const UNWANTED = "nothing more is wanted";
 
 function piecesOf(source: CopySource): Iterable<Bytes> | AsyncIterable<Bytes> {
   if (typeof source === "string" || isBytes(source)) return [source];
@@ -395,7 +403,7 @@ function ofStream(stream: ReadableStream<Bytes>): AsyncIterable<Bytes> {
       return {
         next: () => reader.read() as Promise<IteratorResult<Bytes>>,
         async return() {
-          await reader.cancel("nothing more is wanted");
+          await reader.cancel(UNWANTED);
           return { done: true, value: undefined };
         },
       };

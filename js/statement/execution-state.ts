@@ -256,7 +256,7 @@ export class ExecutionState {
 
   #effectOf({ outcome }: Operation): Effect {
     if (outcome.is === "failed" && (!outcome.hasBound || outcome.failedPart)) return "none";
-    return mayCommitApart(this.#query.text) ? "unknown" : "undone";
+    return mayCommitApart([this.#query.text]) ? "unknown" : "undone";
   }
 
   #next(cause: Cause, attempt: { effect: Effect; place: Place }, error: unknown, operation?: Operation): Step {

@@ -208,7 +208,10 @@ function snakeCase(given: object | readonly object[]): object {
   if (typeof given !== "object" || given === null)
     throw new UsageError("INVALID_QUERY", "sql.snakeCase needs an object, or an array of objects.");
   const column = (name: string) => name.replace(/(?<=[^_])[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-  return Object.fromEntries(Object.entries(given).map(([name, value]) => [column(name), value as unknown]));
+  const columns = Object.entries(given).map(([name, value]) => [column(name), value as unknown] as const);
+  const row = Object.fromEntries(columns);
+  if (Object.keys(row).length === columns.length) return row;
+  throw new UsageError("INVALID_QUERY", "sql.snakeCase needs members that are different columns.");
 }
 
 function tag(template: TemplateStringsArray, ...values: unknown[]): Query {
@@ -221,7 +224,7 @@ function some<T>(list: readonly T[]): readonly T[] {
   if (Array.isArray(list) && list.length) return list;
   throw new UsageError(
     "INVALID_QUERY",
-    "A list of values must be an array with at least one value: skip the statement, or use = any() with an array.",
+    "A list of values must be an array with at least one value: skip the statement, or use = any(array).",
   );
 }
 

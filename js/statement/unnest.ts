@@ -3,8 +3,11 @@
 //
 // A function of its own and no member of `sql`: a Worker that does not call it has none of it.
 //
-// Knows SQL text only as far as the name of a type. Must not know: connections, how an array travels.
+// Knows SQL text only as far as the name of a type, which the reader of SQL reads. Must not know: connections, how an
+// array travels.
 import { UsageError } from "../util/errors.ts";
+import { SqlReader } from "../util/sql-reader.ts";
+import { keepFlat } from "../values/serialize.ts";
 import type { SqlRow } from "../values/parameter-types.ts";
 import { fragment, isFragment, ownValue, sql, type Query } from "./sql.ts";
 
@@ -42,9 +45,11 @@ export function unnest<Row extends object, Types extends Readonly<Record<string,
   // one fragment, because a statement of many fragments is not cached.
   const ends = columns.map(([name, type]) => `::${typeOf(name, type)}[]) as ${sql.identifier(name).text}`);
   const last = ends.pop()!;
+  // Read once, so that all columns are of the same rows. Not by map, which skips the holes of an array.
+  const all = Array.from(rows);
   return fragment(
     ["(select pg_catalog.unnest(", ...ends.map((end) => `${end}, pg_catalog.unnest(`), `${last})`],
-    columns.map(([name, type]) => valuesOf(rows, name, takesArrays(type))),
+    columns.map(([name, type]) => valuesOf(all, name, takesArrays(type))),
   );
 }
 
@@ -56,52 +61,68 @@ type RowOf<Row, Types> = string extends keyof Row
     : SqlRow<keyof Types>;
 
 function valuesOf(rows: readonly object[], name: string, mayBeArray: boolean): unknown[] {
-  // Not by map, which skips the holes of an array.
-  return Array.from(rows, (row, index) => {
+  const values = rows.map((row, index) => {
     try {
       return checked(name, ownValue(row, name), mayBeArray);
     } catch (error) {
       throw error instanceof UsageError ? Object.assign(error, { row: index }) : error; // a getter's own
     }
   });
+  return mayBeArray ? values : keepFlat(values);
 }
 
 function checked(name: string, value: unknown, mayBeArray: boolean): unknown {
   if (isFragment(value))
     throw new UsageError("INVALID_PARAMETER", `Column "${name}" of unnest takes values, and no fragments of SQL.`);
-  if (Array.isArray(value) && !mayBeArray) throw severalRows(name, 'write "jsonb" as its type if it is JSON');
+  if (Array.isArray(value) && !mayBeArray) throw severalRows(name);
   return value;
 }
 
-function severalRows(name: string, otherwise: string): UsageError {
+function severalRows(name: string): UsageError {
   const why = `Column "${name}" has arrays, and unnest would make several rows of each`;
-  return new UsageError("INVALID_PARAMETER", `${why}: use sql.values or copyFromRows, or ${otherwise}.`);
+  return new UsageError(
+    "INVALID_PARAMETER",
+    `${why}: use sql.values, copyFromRows, or type "jsonb" (docs/queries.md).`,
+  );
 }
 
-/** Whether an array is one value of the type: JSON, or the ranges of a multirange. */
+/** Whether an array is one value of the type: JSON, or the ranges of a multirange, whose text is made here. */
 function takesArrays(type: unknown): boolean {
-  return typeof type === "string" && /^(pg_catalog\.)?(jsonb?|\w+multirange)$/i.test(type);
+  return typeof type === "string" && /^(pg_catalog\.)?(jsonb?|(int[48]|num|date|ts|tstz)multirange)$/i.test(type);
 }
 
 /** A word has letters, digits and underscores, with one point at most: no other SQL can be written with these. */
 const WORD = /^[a-z_]\w*(\.[a-z_]\w*)?$/i;
-/** Without a length they are of one character or bit, and a cast cuts the rest without an error. */
-const OF_ONE = /^((pg_catalog\.)?char|character|nchar|bit)$/i;
+
+/** `name` has 63 bytes, and the others, without a length, one character or bit. */
+const OF_ONE = new Set(["char", "character", "nchar", "national", "bit", "name"]);
+const OF_ANY_LENGTH = new Set(["bpchar", "varchar", "varbit", "varying"]);
+
+/** Whether a cast to the type cuts a longer value without an error. */
+function cuts(type: string): boolean {
+  const words: string[] = [];
+  let hasLength = false;
+  for (const reader = new SqlReader(type); reader.next() !== "end";) {
+    if (reader.kind === "word" || reader.kind === "name") words.push(reader.name);
+    hasLength ||= reader.text === "(";
+  }
+  const isAny = words.some((word) => OF_ANY_LENGTH.has(word));
+  return isAny ? hasLength : words.some((word) => OF_ONE.has(word));
+}
 
 function typeOf(column: string, type: unknown): string {
   const ofFragment = isFragment(type) && !type.values.length ? type.text : undefined;
   const text = ofFragment ?? type;
-  if (typeof text === "string" && /\]\s*$/.test(text))
-    throw severalRows(column, "send texts, and cast them in the outer statement");
-  if (typeof text === "string" && OF_ONE.test(text))
+  if (typeof text === "string" && /\]\s*$/.test(text)) throw severalRows(column);
+  if (typeof text === "string" && cuts(text))
     throw new UsageError(
       "INVALID_QUERY",
-      `The type of column "${column}" would cut each value to one ${/bit/i.test(text) ? "bit" : "character"}: ` +
-        'write "bpchar", "text" or "varbit".',
+      `The type of column "${column}" would cut longer values: write "text", "bpchar", "varchar" or "varbit".`,
     );
   if (typeof text === "string" && (ofFragment?.trim() || WORD.test(text))) return text;
   throw new UsageError(
     "INVALID_QUERY",
-    `The type of column "${column}" must be a word such as "int4" or "app.mood", or a fragment: sql\`double precision\`.`,
+    `The type of column "${column}" must be a word such as "int4" or "app.mood", or a fragment without a length: ` +
+      "sql`double precision`.",
   );
 }

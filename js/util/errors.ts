@@ -189,8 +189,8 @@ export class PgzError extends Error {
   /** Which value could not be encoded. 1 is the value of `$1`. */
   declare readonly parameter?: number;
   /**
-   * The number of the row that was refused, from 0: set by `copyFromRows`, and by `unnest` for a row that lacks a
-   * column or has an array or a fragment.
+   * The number of the row, or of the array's item, that could not be encoded, from 0: set by `copyFromRows` and
+   * `unnest`, and for a parameter that is an array.
    */
   declare readonly row?: number;
 

@@ -37,9 +37,18 @@ function hasWrite(reader: SqlReader): boolean {
   return false;
 }
 
-/** Whether a part of the statement's effects may be committed although it failed. */
-export function mayCommitApart(text: string): boolean {
-  return ROUTINES.has(firstWord(text));
+/**
+ * Whether a part of these texts' effects may be committed although one of them failed: by a routine, which can commit
+ * outside a transaction only, or by a COMMIT before it.
+ */
+export function mayCommitApart(texts: readonly string[], isInTransaction = false): boolean {
+  const words = texts.flatMap(firstWords);
+  if (words.length > 1) return words.some((word) => ROUTINES.has(word) || ends(word));
+  return !isInTransaction && words.some((word) => ROUTINES.has(word));
+}
+
+function ends(word: string): boolean {
+  return /^(commit|end|prepare)$/.test(word);
 }
 
 /** Whether the server undoes the effects of this command if their transaction is not committed. VACUUM's stay. */
@@ -58,7 +67,7 @@ export function mayBegin(text: string): boolean {
  */
 export function mayKeep(texts: readonly string[]): boolean {
   const words = texts.flatMap(firstWords);
-  return words.some((word) => /^(commit|end|prepare)$/.test(word)) || (words.length > 1 && texts.some(rollsBack));
+  return words.some(ends) || (words.length > 1 && texts.some(rollsBack));
 }
 
 /** Whether a statement of the text ends a transaction by ROLLBACK or ABORT, and not only goes back to a savepoint. */

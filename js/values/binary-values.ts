@@ -113,27 +113,21 @@ const writers: Record<number, Write> = {
       wrong(where, value, "pass a Uint8Array");
     bytes(block, fromHex(text));
   },
-  [LAYOUT_VECTOR]: (block, where, _, value) =>
-    vector(block, value instanceof Float32Array ? value : numbers(where, value)),
+  /** int16 dimensions · int16 0 · a float4 per dimension */
+  [LAYOUT_VECTOR](block, where, _, value) {
+    const found = numbers(where, value);
+    const { length } = found;
+    const at = block.value(4 + 4 * length);
+    block.view.setInt32(at, length << 16);
+    for (let index = 0; index < length; index++) block.view.setFloat32(at + 4 + 4 * index, found[index]!);
+  },
 };
 
-/** pgvector's vector: int16 dimensions, int16 0, a float4 per dimension. */
-export function vector(block: Block, values: ArrayLike<number>): void {
-  const { length } = values;
-  const at = block.value(4 + 4 * length);
-  block.view.setInt32(at, length << 16);
-  for (let index = 0; index < length; index++) block.view.setFloat32(at + 4 + 4 * index, values[index]!);
-}
-
-/** Reads the text of a vector. The server accepts more spellings, such as `[.5]`. */
-function numbers(where: Where, value: unknown): number[] {
-  try {
-    const found = JSON.parse(value as string) as number[];
-    if (found.every(Number.isFinite)) return found;
-  } catch {
-    // It is no JSON, or no array.
-  }
-  return wrong(where, value, "pass a Float32Array or text");
+/** The numbers of a vector, from an array or a text. */
+export function numbers(where: Where, value: unknown): number[] {
+  const items = typeof value === "string" ? /^\s*\[(.*)\]\s*$/s.exec(value)?.[1]!.split(",") : value;
+  const found = Array.from((items ?? []) as unknown[], (item) => float(where, FLOAT4, item));
+  return found.length ? found : wrong(where, value, "pass an array of numbers");
 }
 
 function bytes(block: Block, value: Bytes): void {

@@ -110,10 +110,7 @@ function ofObject(value: object): First {
   if (made !== undefined) return { text: made, types: [...INTEGERS, BYTEA] };
   if (isBytes(value)) {
     const bytes = bytesOf(value);
-    // A Float32Array may be meant as a vector.
-    return bytes.length > LONGEST_BYTES || value instanceof Float32Array
-      ? undefined
-      : { text: `\\x${hex(bytes)}`, isOneOf: true, types: [BYTEA] };
+    return bytes.length > LONGEST_BYTES ? undefined : { text: `\\x${hex(bytes)}`, isOneOf: true, types: [BYTEA] };
   }
   // Other years are written differently (text-values.ts).
   const year = value instanceof Date ? value.getUTCFullYear() : NaN;

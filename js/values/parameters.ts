@@ -11,13 +11,13 @@
 
 import { PgzError, UsageError } from "../util/errors.ts";
 import { PIECE } from "../util/limits.ts";
-import { vector, writeBinary } from "./binary-values.ts";
+import { writeBinary } from "./binary-values.ts";
 import { Block } from "./block.ts";
 import { elements, names } from "./element-types.ts";
 import { BOOL, BYTEA, FLOAT4, FLOAT8, INT2, INT4, INT8, OID } from "./oid.ts";
-import { arrayLiteral, isVector, textOf, unreadable, type Where } from "./text-values.ts";
+import { arrayLiteral, textOf, unreadable, type Where } from "./text-values.ts";
 
-export { binaryWriter, takesText, type BinaryWriter } from "./binary-values.ts";
+export { binaryWriter, numbers, takesText, type BinaryWriter } from "./binary-values.ts";
 export { Block } from "./block.ts";
 export type { Where } from "./text-values.ts";
 
@@ -86,10 +86,6 @@ function append(block: Block, where: Where, value: unknown): boolean {
   const { type } = where;
   const kind = BINARY[type];
   const binary = value !== null && kind !== undefined && (kind === "" || kind === typeof value);
-  if (isVector(type, value)) {
-    vector(block, value);
-    return true;
-  }
   if (value === null) block.null();
   else if (binary) writeBinary(block, where, type, value);
   // A string is sent unchanged, whatever the type.
@@ -114,7 +110,7 @@ export function literal(where: Where, value: unknown): string {
  */
 export function checkCount({ length }: readonly unknown[]): void {
   if (length > 0xffff)
-    throw new UsageError("TOO_MANY_PARAMETERS", "Over 65535 parameters: use = any() with an array, or unnest().");
+    throw new UsageError("TOO_MANY_PARAMETERS", "Over 65535 parameters: use = any(array), or unnest().");
 }
 
 /** The types with values that are sent in binary, by the value's `typeof`. `""`: all values. */

@@ -13,13 +13,25 @@ export type Serializer = (value: any) => unknown;
 /** Maximum dimensions of an array, as in the server. A deeper array is refused later. */
 const MOST_DIMENSIONS = 6;
 
+/** Lists that stay flat: of an item that became an array the server would make several rows. */
+const flat = new WeakSet<object>();
+
+export function keepFlat(values: unknown[]): unknown[] {
+  flat.add(values);
+  return values;
+}
+
 export function serialized(values: readonly unknown[], serialize: Serializer): unknown[] {
   return values.map((value) => one(value, serialize, MOST_DIMENSIONS));
 }
 
 function one(value: unknown, serialize: Serializer, dimensions: number): unknown {
   if (value === null || value === undefined) return value;
-  if (Array.isArray(value) && dimensions) return value.map((item) => one(item, serialize, dimensions - 1));
+  if (Array.isArray(value) && dimensions) {
+    const items = value.map((item) => one(item, serialize, dimensions - 1));
+    if (!flat.has(value) || !items.some(Array.isArray)) return items;
+    throw new UsageError("INVALID_PARAMETER", 'Option "serialize" made an array of a value of unnest.');
+  }
   const made = serialize(value);
   if (made !== undefined) return made;
   throw new UsageError(

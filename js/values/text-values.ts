@@ -54,7 +54,7 @@ export function textOf(where: Where, type: number, value: unknown): string {
 
 function inputOf(where: Where, type: number, value: unknown): string {
   const made = jsonTextOf(value);
-  if (made !== undefined) return made;
+  if (made !== undefined && type !== BYTEA) return made;
   if (isJson(type)) return json(where, value);
   if (type in integerRanges) return String(integer(where, type, value));
   if (typeof value === "string") return value;
@@ -67,7 +67,6 @@ function inputOf(where: Where, type: number, value: unknown): string {
   if (type === BOOL && kind !== "boolean") return wrong(where, value, "pass a boolean");
   if (type === FLOAT4 && kind === "number") return String(float4(where, value as number));
   if (kind === "number" || kind === "bigint" || kind === "boolean") return String(value);
-  if (isVector(type, value)) return `[${value}]`;
   if (type in elements && kind === "object")
     return wrong(where, value, `pass an array${Symbol.iterator in (value as object) ? ", as in [...values]" : ""}`);
   // The element type of an array of the database's own type is not known: then the array's own says where it is from.
@@ -75,16 +74,11 @@ function inputOf(where: Where, type: number, value: unknown): string {
   return wrong(where, value, `pass text${kind === "object" && !Array.isArray(value) ? otherwise(of, value!) : ""}`);
 }
 
-/** Whether the value is meant for pgvector's vector, whose type only the catalog knows. */
-export function isVector(type: number, value: unknown): value is Float32Array {
-  return type >= FIRST_OF_A_DATABASE && value instanceof Float32Array;
-}
-
 /** What helps besides text. Only the catalog knows what a type of the database is. */
 function otherwise(type: number, value: object): string {
   if (type < FIRST_OF_A_DATABASE)
     return `, or cast the parameter to ${value instanceof Date ? "timestamptz" : "jsonb"}`;
-  return ", cast the parameter to the base type if this is a domain, or build a composite of its attributes (docs/queries.md)";
+  return ' ("[1,2]" for a vector), cast it to the base type of a domain, or build a composite in SQL (docs/queries.md)';
 }
 
 export function integer(where: Where, type: number, value: unknown): number | bigint {
@@ -177,12 +171,16 @@ export const DIMENSIONS = "pass an array of at most 6 dimensions";
 /** `{"a",NULL,{"b"}}`: everything except NULL is quoted, so that no content can mean anything else. */
 export function arrayLiteral(where: Where, element: number, array: readonly unknown[], depth: number): string {
   if (depth > 6) return wrong(where, array, DIMENSIONS);
-  const items = Array.from(array, (item) => {
-    if (item === null) return "NULL";
-    // In json[] an inner array is a JSON array, and in an array of multiranges a multirange. Both have one dimension.
-    if (Array.isArray(item) && !isJson(element) && !parts[parts[element]!])
-      return arrayLiteral(where, element, item, depth + 1);
-    return quoted(textOf(where, element, item));
+  const items = Array.from(array, (item, row) => {
+    try {
+      if (item === null) return "NULL";
+      // In json[] an inner array is a JSON array, and in an array of multiranges a multirange. Both have one dimension.
+      if (Array.isArray(item) && !isJson(element) && !parts[parts[element]!])
+        return arrayLiteral(where, element, item, depth + 1);
+      return quoted(textOf(where, element, item));
+    } catch (error) {
+      throw error instanceof UsageError ? Object.assign(error, { row }) : error;
+    }
   });
   return `{${items.join(element === BOX ? ";" : ",")}}`;
 }

@@ -1,10 +1,21 @@
 // Queries with Drizzle, one at a time: an application's selects, changes and execute calls.
 import { assert } from "../integration/assert.ts";
+import { withTemporal, type TemporalValue } from "../support/temporal.ts";
 import { codeOf, failure, type Cases, type World } from "./drizzle-world.ts";
 
 const equal = assert.deepEqual;
 
-export const queries = ({ users, posts, options, inDb, wrapped, byId, withId, orm: { eq, sql } }: World): Cases => ({
+export const queries = ({
+  users,
+  posts,
+  options,
+  inDb,
+  wrapped,
+  byId,
+  withId,
+  core: { customType, pgTable, text },
+  orm: { eq, sql },
+}: World): Cases => ({
   "select, insert, update, delete and returning work": inDb(async (db) => {
     const [eve] = await db
       .insert(users)
@@ -27,6 +38,23 @@ export const queries = ({ users, posts, options, inDb, wrapped, byId, withId, or
     equal((await db.delete(users).where(eq(users.id, 3))).rowCount, 1);
     equal(await db.$count(users), 2);
   }),
+
+  "a column of Temporal's is a custom type": inDb((db) =>
+    withTemporal(async ({ Instant }) => {
+      // As docs/drizzle.md writes it.
+      const instant = customType<{ data: TemporalValue; driverData: string }>({
+        dataType: () => "timestamptz",
+        fromDriver: (text) => Instant.from(text),
+        toDriver: String,
+      });
+      const joined = pgTable("users", { name: text("name"), joinedAt: instant("joined_at") });
+      await db.insert(joined).values({ name: "Eve", joinedAt: Instant.from("2024-02-29T12:00:00.25Z") });
+      const isEve = eq(joined.joinedAt, Instant.from("2024-02-29T12:00:00.25Z"));
+      const [eve] = await db.select().from(joined).where(isEve);
+      equal([eve?.name, String(eve?.joinedAt)], ["Eve", "2024-02-29T12:00:00.25Z"]);
+      equal(eve?.joinedAt?.[Symbol.toStringTag], "Temporal.Instant");
+    }),
+  ),
 
   "joins group columns by table, with null for a missing row": inDb(async (db) => {
     const rows = await db.select().from(posts).leftJoin(users, eq(posts.authorId, users.id)).orderBy(posts.id);

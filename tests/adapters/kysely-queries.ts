@@ -2,6 +2,7 @@
 // (kysely-place.ts).
 import type { Migration, MigrationResultSet } from "kysely/migration";
 import { assert } from "../integration/assert.ts";
+import { withTemporal, type TemporalValue } from "../support/temporal.ts";
 import { equal, failure, inPlace, names, type Cases } from "./kysely-place.ts";
 
 export const queries: Cases = {
@@ -62,6 +63,19 @@ export const queries: Cases = {
       ]);
     }
   }),
+
+  "dates are Temporal's with option dates, both ways": inPlace((place) =>
+    withTemporal(async ({ Instant, PlainDate }) => {
+      const { sql } = place.modules.kysely;
+      const db = place.db({ query: { dates: "temporal" } });
+      const at = Instant.from("2024-02-29T12:00:00.25Z");
+      const { rows } = await sql<Record<string, TemporalValue>>`
+        select ${at}::timestamptz as at, ${PlainDate.from("2024-02-29")}::date as day`.execute(db);
+      const [row] = rows;
+      equal([String(row!.at), String(row!.day)], ["2024-02-29T12:00:00.25Z", "2024-02-29"]);
+      equal(row!.at![Symbol.toStringTag], "Temporal.Instant");
+    }),
+  ),
 
   "options apply to every query": inPlace(async (place) => {
     const db = place.db({ query: { int8: "bigint", dates: "string", maxRows: 2 } });

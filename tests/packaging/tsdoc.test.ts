@@ -79,7 +79,7 @@ test.each(["Options", "PoolOptions", "PoolHooks", "CallOptions", "QueryOptions",
 
 /** The names that an example assumes. */
 const GIVEN = `
-  import { conditional, connect, createClient, createPool, logIn, observers, sql, unnest, PgzError, PostgresError } from "../../dist/types/index.js";
+  import { conditional, connect, createClient, createPool, logIn, observers, sql, standardToon, unnest, PgzError, PostgresError } from "../../dist/types/index.js";
   import type { Client, ClientOptions, Lease, Observer, Parameter, Pool, Prepared, Scope, SqlValue, Takes, Transaction } from "../../dist/types/index.js";
   declare const client: Client, pool: Pool, lease: Lease, tx: Transaction, scope: Scope, byId: Prepared, rename: Prepared;
   declare const db: Client, error: unknown, request: Request, body: ReadableStream<Uint8Array>, options: ClientOptions;

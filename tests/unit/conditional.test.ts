@@ -1,6 +1,7 @@
 // ETag, If-None-Match and 304, over a stream of any bytes.
 import { beforeEach, expect, test } from "vitest";
 import { conditional, type ConditionalOptions } from "../../js/api/conditional.ts";
+import { standardToon } from "../../js/rows/standard-toon.ts";
 import { installRuntime, type Runtime } from "../../js/runtime/runtime.ts";
 import { PgzError } from "../../js/util/errors.ts";
 
@@ -68,7 +69,7 @@ test("no rows have another tag in another format, and no other type and bytes ma
   const typed = (type: string, text: string) => tagged({ chunks: [text] }, { headers: { "content-type": type } });
   expect(await typed("text/x1", "1")).not.toBe(await typed("text/x", "11"));
   const tags = await Promise.all(
-    [{}, { format: "csv" }, { format: "toon" }, { format: "toon", toon: "standard" }].map((options) =>
+    [{}, { format: "csv" }, { format: "toon" }, { format: "toon", toon: standardToon }].map((options) =>
       tagged({ chunks: [] }, options as ConditionalOptions),
     ),
   );

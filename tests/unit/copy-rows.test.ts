@@ -86,22 +86,26 @@ test("text: tabs between values, a row per line, and special characters escaped"
   expect(await send([], { isBinary: false })).toBe("");
 });
 
-test("a vector comes from a Float32Array, or from its text, in both formats", async () => {
+test("a vector comes from an array of numbers, or from its text, in both formats", async () => {
   const types = [VECTOR];
-  const rows = [[Float32Array.of(1.5, -2)], [" [1.5, -2e0]"], [null]];
+  const rows = [[Float32Array.of(1.5, -2)], [[1.5, -2]], [" [1.5, -2e0]"], [null]];
   const vector = "\0\0\0\x0c\0\x02\0\0\x3f\xc0\0\0\xc0\0\0\0";
   const binary = await send(rows, { types });
-  expect(binary.slice(19, -2)).toBe(`\0\x01${vector}\0\x01${vector}\0\x01\xff\xff\xff\xff`);
-  expect(await send(rows, { types, isBinary: false })).toBe("[1.5,-2]\n [1.5, -2e0]\n\\N\n");
+  expect(binary.slice(19, -2)).toBe(`${`\0\x01${vector}`.repeat(3)}\0\x01\xff\xff\xff\xff`);
+  expect(await send(rows, { types, isBinary: false })).toBe("[1.5,-2]\n[1.5,-2]\n [1.5, -2e0]\n\\N\n");
 });
 
-test.each(["[1,null]", "[1,,2]", '["1"]', "[[1]]", "{1,2}", "1", "", "[1,2", [1, 2], 1, {}])(
-  "a vector does not come from %j",
-  async (value) => {
-    const advice = 'Row 0, column "a" (type OID 20004) does not accept';
-    await expect(send([[value]], { types: [VECTOR] })).rejects.toThrow(advice);
-  },
-);
+const NO_VECTORS = ["[1,null]", "[1,,2]", '["1"]', "[[1]]", "{1,2}", "1", "", "[1,2", "[1 2]"];
+const NO_LISTS = [[[1]], ["[1]"], [1, null], [1e39], 1, {}, []];
+
+test.each([...NO_VECTORS, ...NO_LISTS].map((value) => [value]))("a vector does not come from %j", async (value) => {
+  const advice = 'Row 0, column "a" (type OID 20004)';
+  await expect(send([[value]], { types: [VECTOR] })).rejects.toThrow(advice);
+  // In text the server reads it.
+  const sent = send([[value]], { types: [VECTOR], isBinary: false });
+  if (typeof value !== "string") await expect(sent).rejects.toThrow(advice);
+  else expect(await sent).toBe(`${value}\n`);
+});
 
 test("rows of texts of any length are written correctly after any other row", async () => {
   const lengths = [0, 1, 20, 28, 31, 32, 100, 126, 127, 128, 200, 1_000];
@@ -149,6 +153,19 @@ test("rows may come from an async iterable", async () => {
     yield [2, "b"];
   }
   expect(await send(rows())).toBe(inBinary(row(1, "a"), row(2, "b")));
+});
+
+test("what a row's own code throws comes as it is, and has the row's number if it can", async () => {
+  for (const thrown of [Object.freeze(new Error("frozen")), "text", null, new Error("plain")]) {
+    const row = {
+      get a(): number {
+        throw thrown;
+      },
+      b: "",
+    };
+    const failed = await send([[1, "a"], row]).catch((error: unknown) => error);
+    expect(failed).toBe(thrown);
+  }
 });
 
 // -- pieces ----------------------------------------------------------------------------------------------------------

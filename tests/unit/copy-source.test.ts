@@ -1,5 +1,6 @@
 // The sources of COPY FROM (js/statement/copy.ts): each kind of source, how much of it is written together, and how a
 // source is cancelled when no more is wanted.
+import { Readable } from "node:stream";
 import { expect, test } from "vitest";
 import { each, leave, sendSource, type CopyProgress, type CopySource } from "../../js/statement/copy.ts";
 import { PIECE } from "../../js/util/limits.ts";
@@ -271,6 +272,42 @@ test("a stream that is not read to its end is cancelled, with a reason", async (
   expect(whole.canceled).toEqual([]);
 });
 
+test("a stream of Node's and a generator that has begun are closed if their COPY does not happen", async () => {
+  const readable = Readable.from(["a"]);
+  leave(readable);
+  expect(readable.destroyed).toBe(true);
+  let ended = 0;
+  async function* generator() {
+    try {
+      yield "a";
+      yield "b";
+    } finally {
+      ended++;
+    }
+  }
+  const begun = generator();
+  await begun.next();
+  leave(begun);
+  await quiet();
+  expect(ended).toBe(1);
+});
+
+test("bytes that are taken away while they are sent fail the source", async () => {
+  for (const size of [0, 100]) {
+    // ES2024, which the types of this project do not have yet.
+    const Resizable = ArrayBuffer as unknown as new (
+      size: number,
+      options: object,
+    ) => ArrayBuffer & {
+      resize(size: number): void;
+    };
+    const buffer = new Resizable(3 * PIECE, { maxByteLength: 3 * PIECE });
+    const target = new FakeTarget();
+    const taken = () => buffer.resize(size);
+    await expect(sendSource(target, new Uint8Array(buffer), taken)).rejects.toThrow("were taken away");
+  }
+});
+
 test("a stream that was never read is cancelled if its COPY does not happen", async () => {
   const { stream, canceled } = streamOf("a");
   leave(stream);
@@ -281,7 +318,7 @@ test("a stream that was never read is cancelled if its COPY does not happen", as
   expect(locked.canceled).toEqual([]);
   const refusing = { cancel: () => Promise.reject(new Error("of no interest")), locked: false };
   leave(refusing);
-  for (const source of ["a", null, undefined, [], { cancel: true }]) leave(source);
+  for (const source of ["a", null, undefined, [], { cancel: true }, new Uint8Array(1), new Set([1])]) leave(source);
   await quiet();
 });
 

@@ -133,7 +133,7 @@ test("arguments that would be ignored are refused, and the error says what to wr
   expect(await thrown(() => client.transaction!(["select 1"]))).toEqual(message("INVALID_OPTION", /use batch/));
   for (const rows of [{ id: 1 }, Promise.resolve([[1]]), "x", null])
     expect(await thrown(() => client.copyFromRows!("t", ["id"], rows))).toEqual(
-      message("INVALID_OPTION", /a promise is awaited first/),
+      message("INVALID_OPTION", /await a promise/),
     );
   expect(await thrown(() => client.copyFromRows!("t", "id,name", [[1]]))).toEqual(
     message("INVALID_QUERY", /an array of names/),

@@ -48,8 +48,6 @@ test.each<[name: string, type: number, value: unknown, encoded: string]>([
   ["bytea", 17, new Uint8Array(0), "binary:"],
   ["bytea", 17, "\\x00", "text:\\x00"],
   ["bytea", 17, Float32Array.of(1.5), "binary:0000c03f"],
-  ["vector", 20_001, Float32Array.of(1.5, -2), "binary:000200003fc00000c0000000"],
-  ["vector", 20_001, new Float32Array(), "binary:00000000"],
   ["vector", 20_001, "[1.5,-2]", "text:[1.5,-2]"],
   ["json", 114, '{"a": 1}', 'text:{"a": 1}'],
   ["jsonb", 3802, { a: [1, null, "x"] }, 'text:{"a":[1,null,"x"]}'],
@@ -127,8 +125,8 @@ test.each<[name: string, type: number, value: unknown, encoded: string]>([
 test.each<[name: string, type: number, value: unknown, advice: string]>([
   ["an object for text", 25, { a: 1 }, "pass text, or cast the parameter to jsonb"],
   ["a Date for text", 25, new Date(), "pass text, or cast the parameter to timestamptz"],
-  ["an object for a type of the database", 20_001, { a: 1 }, "a composite of its attributes"],
-  ["a Date for a type of the database", 20_001, new Date(), "to the base type if this is a domain"],
+  ["an object for a type of the database", 20_001, { a: 1 }, "a composite in SQL"],
+  ["a Date for a type of the database", 20_001, new Date(), "to the base type of a domain"],
 ])("the advice for %s", (_, type, value, advice) => expect(why(type, value)).toContain(advice));
 
 test("null is NULL for every type", () => {
@@ -209,6 +207,21 @@ describe("arrays", () => {
     ["an array for tsvector, as well", 3614, ["a"], "INVALID_PARAMETER: Parameter $1 (tsvector)"],
     ["a typed array", 1007, Int32Array.of(1), "INVALID_PARAMETER"],
   ])("%s is refused", (_, type, value, expected) => expect(why(type, value)).toContain(expected));
+
+  test("the error has the number of the item, counted in the outermost array", () => {
+    const rowOf = (type: number, value: unknown) => {
+      try {
+        encodeParameters([0, value], [23, type]);
+      } catch (error) {
+        return (error as { row?: number }).row;
+      }
+      return expect.unreachable();
+    };
+    expect(rowOf(1007, [1, 2, "x"])).toBe(2);
+    expect(rowOf(1007, [[1], [2], [3.5]])).toBe(2);
+    expect(rowOf(1007, {})).toBeUndefined();
+    expect(rowOf(20_001, ["a", {}])).toBe(1);
+  });
 
   test("an array that contains itself is refused", () => {
     const array: unknown[] = [];

@@ -154,7 +154,7 @@ describe.each(["1.18", "1.24"] as const)("PgBouncer %s", (version) => {
     const pooler = newPooler({ version, serverLoginRetry: 100 });
     const [first, second] = [newClient(), newClient({}, true)];
     for (const client of [first, second]) await client.query("select 1");
-    server.restart(1_000);
+    server.restart(6_000); // long enough for both calls on a busy machine
     await until(() => pooler.serverConnections.length === 0);
     const waiting = first.query("select 7::int4 as n");
     await until(() => pooler.waiting === 1);

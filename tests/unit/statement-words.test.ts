@@ -3,11 +3,27 @@
 import { expect, test } from "vitest";
 import { isRead, isUndone, mayBegin, mayCommitApart, mayKeep, rollsBack } from "../../js/util/statement-words.ts";
 
-test("CALL and DO may have committed something even though they failed", () => {
-  for (const text of ["call p()", "DO $$ begin end $$", "-- one\n/* two */ Call p()"])
-    expect(mayCommitApart(text), text).toBe(true);
-  for (const text of ["select do()", "insert into call values (1)", "", "commit"])
-    expect(mayCommitApart(text), text).toBe(false);
+test("CALL, DO and a COMMIT among other statements may have committed something even though one failed", () => {
+  for (const texts of [
+    ["call p()"],
+    ["DO $$ begin end $$"],
+    ["-- one\n/* two */ Call p()"],
+    ["select 1; do $$ begin end $$"],
+    ["begin; insert into t values (1); commit; select 1"],
+    ["insert into t values (1)", "end", "select 1"],
+    ["prepare transaction 'a'; select 1"],
+  ])
+    expect(mayCommitApart(texts), texts.join()).toBe(true);
+  for (const texts of [["call p()"], ["do $$ $$"]]) expect(mayCommitApart(texts, true), texts.join()).toBe(false);
+  for (const texts of [
+    ["select do()"],
+    ["insert into call values (1)"],
+    [""],
+    ["commit"],
+    ["select 1", "select 2"],
+    [],
+  ])
+    expect(mayCommitApart(texts), texts.join()).toBe(false);
 });
 
 test("a read is what none of its own words makes write", () => {

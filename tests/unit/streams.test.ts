@@ -3,7 +3,8 @@
 import { beforeEach, expect, test } from "vitest";
 import { feed } from "../../js/api/streams.ts";
 import type { Operation } from "../../js/connection/operation.ts";
-import { AS_IT_IS, type Output } from "../../js/rows/output.ts";
+import type { Output } from "../../js/rows/form.ts";
+import { AS_IT_IS } from "../../js/rows/output.ts";
 import { Call } from "../../js/session/call.ts";
 import type { Session } from "../../js/session/session.ts";
 import { installRuntime, type ByteChannel, type Runtime } from "../../js/runtime/runtime.ts";

@@ -143,7 +143,7 @@ function freeze(columns: readonly object[]): void {
 export function shapeChanged({ typeOid }: Pick<EventOf<"shapeChanged">, "typeOid">): ProtocolError {
   return new ProtocolError(
     "SHAPE_CHANGED",
-    "The rows cannot be read. Their columns or types have changed, which the next call learns, or an anonymous record " +
-      `holds a type without a binary form (type ${typeOid}): cast it to text. The statement may have run.`,
+    "The rows cannot be read. Their columns or types have changed: the next call learns them anew. Or an anonymous " +
+      `record holds a type that has no binary form (type ${typeOid}): cast it to text. The statement may have run.`,
   );
 }

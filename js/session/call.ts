@@ -2,10 +2,9 @@
 // immediately, even if the connection still has to clean up.
 //
 // Knows the connection only as something that runs and abandons operations. Must not know SQL or result formats.
-import { AbortError, CONFLICT, MAY_HAVE_RUN, PgzError, TimeoutError, type Facts } from "../util/errors.ts";
+import { AbortError, MAY_HAVE_RUN, PgzError, TimeoutError, type Facts } from "../util/errors.ts";
 import type { CallSubject, Observation, Truncation } from "../util/observer.ts";
 import { onAbort } from "../util/abort.ts";
-import { mayCommitApart } from "../util/statement-words.ts";
 import { errorOf, rejecting } from "../util/trace.ts";
 import type { CoreConnection } from "../wasm/boundary.ts";
 import type { Connection } from "../connection/connection.ts";
@@ -260,21 +259,15 @@ export class Call<T> {
     this.holder?.onSuccess?.(this.#operation);
   }
 
-  /** The server has rolled a conflict back, but not what the call had committed before it. */
-  #hasCommittedPart({ code }: PgzError): boolean {
-    const { text = "", texts = [text] } = this.subject ?? {};
-    return CONFLICT.test(code) && mayCommitApart(texts, this.#operation?.status === "E");
-  }
-
   fail(cause: unknown): void {
     if (this.finished) return;
     const isHanded = this.#state === "handed";
     this.#state = "over";
     const { subject, trace } = this;
-    const error = subject && cause instanceof PgzError ? errorOf(cause, subject, this.#isDebug, trace) : cause;
+    const facts = { isDebug: this.#isDebug, trace, isInTransaction: this.#operation?.status === "E" };
+    const error = subject && cause instanceof PgzError ? errorOf(cause, subject, facts) : cause;
     // The code that made the error did not know what had happened before.
-    if (error instanceof PgzError)
-      Object.assign(error, FACTS[this.#reached], this.lost, this.#hasCommittedPart(error) && MAY_HAVE_RUN);
+    if (error instanceof PgzError) Object.assign(error, FACTS[this.#reached], this.lost);
     if (!isHanded) this.#rejectWith(error);
     this.holder?.onFailure?.(error);
     this.consumer?.fail(error as PgzError);

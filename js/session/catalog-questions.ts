@@ -54,7 +54,10 @@ export async function learnNames(
   }
   const unknown = catalog.resolve(parsers);
   if (unknown === undefined) return true;
-  throw new UsageError("INVALID_OPTION", `Option "types": "${unknown}" is no type on the search_path.`);
+  throw new UsageError(
+    "INVALID_OPTION",
+    `Option "types" names "${unknown}", which is no type on the search_path: write its schema, or create it first.`,
+  );
 }
 
 /**

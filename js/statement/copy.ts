@@ -372,11 +372,14 @@ export async function each<T>(
 /** Closes a source that was never read, because its COPY did not begin: a stream of the web or of Node, a generator. */
 export function leave(source: unknown): void {
   const { locked, cancel, destroy, return: end } = Object(source) as Record<string, unknown>;
-  const close = cancel ?? destroy ?? end;
-  if (locked || typeof close !== "function") return;
-  // Node's would emit a reason as an error.
-  const closing = async () => close.call(source, ...(cancel ? [UNWANTED] : [])) as unknown;
-  closing().catch(() => {});
+  if (locked) return;
+  const close = async () => {
+    if (typeof cancel === "function") return cancel.call(source, UNWANTED) as unknown;
+    // Without a reason, which Node's would emit as an error.
+    const other = destroy ?? end;
+    return typeof other === "function" ? (other.call(source) as unknown) : undefined;
+  };
+  close().catch(() => {});
 }
 
 /** The reason for which streams are cancelled. */

@@ -211,7 +211,10 @@ function snakeCase(given: object | readonly object[]): object {
   const columns = Object.entries(given).map(([name, value]) => [column(name), value as unknown] as const);
   const row = Object.fromEntries(columns);
   if (Object.keys(row).length === columns.length) return row;
-  throw new UsageError("INVALID_QUERY", "sql.snakeCase needs members that are different columns.");
+  throw new UsageError(
+    "INVALID_QUERY",
+    "sql.snakeCase would make one column of two members, as of createdAt and created_at.",
+  );
 }
 
 function tag(template: TemplateStringsArray, ...values: unknown[]): Query {

@@ -16,16 +16,16 @@ import { fragment, isFragment, ownValue, sql, type Query } from "./sql.ts";
  * in their order, and the type of each as SQL has it: a word such as `int4`, with its schema if it needs one, or a
  * fragment for any other: ``sql`double precision` ``. No rows are a table without rows.
  *
- * As with every SELECT, an insert takes the columns in their order, and not by their names. Give a type without its
- * length, and `bpchar` for a char: a cast to `varchar(20)` or `char` would cut a longer text without an error.
+ * As with every SELECT, an insert takes the columns in their order, and not by their names. A type of text or bits has
+ * no length here, and a char is `bpchar`: a cast to `varchar(20)` or `char` would cut a longer text without an error.
  *
  * The type must be said: PostgreSQL cannot know it from an array, and a text that depended on what the isolate happens
  * to know of the table would be another statement in the next one.
  *
  * @throws UsageError `INVALID_PARAMETER` for a row that lacks a column, has a fragment, or an array in a column that is
- * not of json, jsonb or a multirange, because unnest would make several rows of it: the error's `row` is the row's
- * number. Another value that its type does not accept is refused by the parameter of its column, when the query runs.
- * `INVALID_QUERY` for other arguments
+ * not of json, jsonb or a built-in multirange, because unnest would make several rows of it: the error's `row` is the
+ * row's number. Another value that its type does not accept is refused when the query runs, with the number of its
+ * column as `parameter`. `INVALID_QUERY` for other arguments
  *
  * @example
  * const rows = [{ id: 7, name: "Grace" }, { id: 8, name: "Joan" }];
@@ -98,14 +98,16 @@ const WORD = /^[a-z_]\w*(\.[a-z_]\w*)?$/i;
 const OF_ONE = new Set(["char", "character", "nchar", "national", "bit", "name"]);
 const OF_ANY_LENGTH = new Set(["bpchar", "varchar", "varbit", "varying"]);
 
-/** Whether a cast to the type cuts a longer value without an error. */
+/** Whether a cast to the type, if it is a built-in one, cuts a longer value without an error. */
 function cuts(type: string): boolean {
   const words: string[] = [];
-  let hasLength = false;
+  const symbols = new Set<string>();
   for (const reader = new SqlReader(type); reader.next() !== "end";) {
     if (reader.kind === "word" || reader.kind === "name") words.push(reader.name);
-    hasLength ||= reader.text === "(";
+    else symbols.add(reader.text);
   }
+  if (symbols.has(".") && words[0] !== "pg_catalog") return false;
+  const hasLength = symbols.has("(");
   const isAny = words.some((word) => OF_ANY_LENGTH.has(word));
   return isAny ? hasLength : words.some((word) => OF_ONE.has(word));
 }

@@ -7,20 +7,36 @@
 // JavaScriptCore follows async functions only (`traced`), which costs a call that succeeds three promises.
 //
 // Knows errors and the engine's stacks. Must not know calls.
-import { PgzError, PostgresError } from "./errors.ts";
+import { CONFLICT, MAY_HAVE_RUN, PgzError, PostgresError } from "./errors.ts";
 import { adviceFor } from "./advice.ts";
 import type { CallSubject } from "./observer.ts";
 import { SqlReader } from "./sql-reader.ts";
+import { mayCommitApart } from "./statement-words.ts";
 import { excerptOf, shownSql } from "./shown-sql.ts";
 
 /** Errors that belong to a call already: one error ends a connection and all its calls. */
 const taken = new WeakSet<PgzError>();
 const located = new WeakSet<PgzError>();
 
+interface Place {
+  readonly isDebug?: boolean;
+  readonly trace?: Error | undefined;
+  /** It failed in a transaction that another call had begun. */
+  readonly isInTransaction?: boolean;
+}
+
 /** Returns the call's own error: this one, or a copy if it belongs to another call too. */
-export function errorOf(error: PgzError, subject: CallSubject, isDebug = false, trace?: Error): PgzError {
+export function errorOf(
+  error: PgzError,
+  subject: CallSubject,
+  { isDebug, trace, isInTransaction }: Place = {},
+): PgzError {
   const own = ownError(error);
   const { batch } = own;
+  // The server has rolled the conflict back, but not what was committed before it. An item of an isolated batch has no
+  // `batch`: it is a transaction of its own.
+  const texts = (batch && subject.texts) ?? [subject.text ?? ""];
+  if (CONFLICT.test(own.code) && mayCommitApart(texts, isInTransaction)) Object.assign(own, MAY_HAVE_RUN);
   const text = subject.texts && batch ? subject.texts[batch.index ?? -1] : subject.text;
   if (text !== undefined) describe(own, text, subject);
   if (isDebug && subject.values) hide(own, "parameters", subject.values);

@@ -118,7 +118,8 @@ const writers: Record<number, Write> = {
     const found = numbers(where, value);
     const { length } = found;
     const at = block.value(4 + 4 * length);
-    block.view.setInt32(at, length << 16);
+    block.view.setUint16(at, length);
+    block.view.setUint16(at + 2, 0);
     for (let index = 0; index < length; index++) block.view.setFloat32(at + 4 + 4 * index, found[index]!);
   },
 };

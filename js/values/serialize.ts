@@ -36,6 +36,6 @@ function one(value: unknown, serialize: Serializer, dimensions: number): unknown
   if (made !== undefined) return made;
   throw new UsageError(
     "INVALID_PARAMETER",
-    'Option "serialize" returned undefined: return the value itself, or null for NULL.',
+    'Option "serialize" returned undefined: return the value unchanged, or null for NULL.',
   );
 }

@@ -78,7 +78,8 @@ function inputOf(where: Where, type: number, value: unknown): string {
 function otherwise(type: number, value: object): string {
   if (type < FIRST_OF_A_DATABASE)
     return `, or cast the parameter to ${value instanceof Date ? "timestamptz" : "jsonb"}`;
-  return ' ("[1,2]" for a vector), cast it to the base type of a domain, or build a composite in SQL (docs/queries.md)';
+  const vector = ArrayBuffer.isView(value) ? ' ("[1,2]" for a vector)' : "";
+  return `${vector}, cast the parameter to the base type if this is a domain, or build a composite of its attributes (docs/queries.md)`;
 }
 
 export function integer(where: Where, type: number, value: unknown): number | bigint {

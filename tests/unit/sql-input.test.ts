@@ -98,7 +98,7 @@ test("input that the helpers cannot make SQL of is refused with an explanation",
     [() => sql.snakeCase(null as never), /^INVALID_QUERY: sql\.snakeCase needs an object/],
     [
       () => sql.snakeCase({ createdAt: 1, created_at: 2 } as never),
-      /^INVALID_QUERY: sql\.snakeCase.*different columns/,
+      /^INVALID_QUERY: sql\.snakeCase.*one column of two members/,
     ],
     [() => sql.snakeCase([{}, "ab"] as never), /^INVALID_QUERY: sql\.snakeCase needs an object/],
     [() => (sql as unknown as (given: string) => unknown)("select"), /^INVALID_QUERY: Write sql`…`, or use sql\.in/],

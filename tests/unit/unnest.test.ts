@@ -53,7 +53,14 @@ describe("types", () => {
       sql`bit varying(3)`,
     ];
     for (const type of [...words, ...fragments]) expect(() => unnest([{ a: "abc" }], { a: type })).toThrow(refused);
-    for (const type of ["bpchar", "varchar", "varbit", sql`character varying`, sql`national character varying`])
+    for (const type of [
+      "bpchar",
+      "varchar",
+      "varbit",
+      sql`character varying`,
+      sql`national character varying`,
+      "app.name",
+    ])
       unnest([{ a: "abc" }], { a: type });
   });
 

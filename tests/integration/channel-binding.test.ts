@@ -86,7 +86,7 @@ describe.each(testServers().servers.filter(({ own, tls }) => own && tls))("in fr
   const through = async (options: Options, own = CURVE, change = (text: string) => text) => {
     middle = new Middle({ host, port }, own, change);
     const to = { host: "127.0.0.1", port: await middle.listen(), database, user, password };
-    const client = await connect({ ...to, sslmode: "require", connectTimeout: 5_000, ...options });
+    const client = await connect({ ...to, sslmode: "require", ...options });
     const { rows } = await client.query("select 1 as n");
     await client.close();
     return rows;

@@ -70,7 +70,7 @@ export const features: Readonly<Record<string, Feature>> = {
     await client.query("select 1 as n").finally(() => client.close());
   },
   "protocol 3.2": async ({ connect }) => {
-    const client = await connect({ maxProtocolVersion: "3.2", connectTimeout: 500 });
+    const client = await connect({ maxProtocolVersion: "3.2", connectTimeout: 3_000 });
     await client.query("select 1 as n").finally(() => client.close());
   },
   "two clients at a time": async ({ client, connect }) => {

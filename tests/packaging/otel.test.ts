@@ -236,7 +236,7 @@ test("a stream's span ends when its reader has reached the end, not after the cl
 });
 
 test("measurements have the conventions' names, units, buckets and attributes, beside pgz's own", async () => {
-  const options: PoolOptions = { observer, max: 1, acquireTimeout: 400, slowQueryThreshold: 1 };
+  const options: PoolOptions = { observer, max: 1, acquireTimeout: 4_000, slowQueryThreshold: 1 };
   const pool = pgz.createPool({ ...target, ...options });
   const end = observer.watch(pool, "main");
   await pool.query("select relname from pg_class limit 3");

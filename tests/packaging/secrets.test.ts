@@ -32,7 +32,7 @@ beforeEach(() => subscribed.forEach(([channel, listeners]) => channel.subscribe(
 afterEach(() => subscribed.forEach(([channel, listeners]) => channel.unsubscribe(listeners as never)));
 
 test("events and messages hold no secret", async () => {
-  const pool = pgz.createPool(url(password), { observer, slowQueryThreshold: 1, max: 1, acquireTimeout: 1_000 });
+  const pool = pgz.createPool(url(password), { observer, slowQueryThreshold: 1, max: 1, acquireTimeout: 4_000 });
   await pool.query(sql`select ${SECRET}::text as t, pg_sleep(0.01)`);
   await pool.batch([sql`select ${SECRET}::text as t`, "select 2"]);
   await pool.exec("do $$ begin raise notice 'one'; end $$");

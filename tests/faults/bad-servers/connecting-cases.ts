@@ -113,18 +113,10 @@ export const connectingCases: BadServerCase[] = [
     options: { maxProtocolVersion: "3.2" },
     check: (_outcome, { version }) => version !== 0x30002 && `StartupMessage said ${version}`,
   }),
-  atConnect("NegotiateProtocolVersion 3.9", /^(PROTOCOL_VIOLATION|NOT_POSTGRESQL)$/, {
-    options: { connectTimeout: 300 },
-  }),
-  atConnect("NegotiateProtocolVersion 4.0", /^(PROTOCOL_VIOLATION|NOT_POSTGRESQL)$/, {
-    options: { connectTimeout: 300 },
-  }),
-  atConnect("NegotiateProtocolVersion with a negative count", /^(PROTOCOL_VIOLATION|NOT_POSTGRESQL)$/, {
-    options: { connectTimeout: 300 },
-  }),
-  atConnect("NegotiateProtocolVersion with an option not asked for", /^(PROTOCOL_VIOLATION|NOT_POSTGRESQL)$/, {
-    options: { connectTimeout: 300 },
-  }),
+  atConnect("NegotiateProtocolVersion 3.9", /^(PROTOCOL_VIOLATION|NOT_POSTGRESQL)$/),
+  atConnect("NegotiateProtocolVersion 4.0", /^(PROTOCOL_VIOLATION|NOT_POSTGRESQL)$/),
+  atConnect("NegotiateProtocolVersion with a negative count", /^(PROTOCOL_VIOLATION|NOT_POSTGRESQL)$/),
+  atConnect("NegotiateProtocolVersion with an option not asked for", /^(PROTOCOL_VIOLATION|NOT_POSTGRESQL)$/),
   fine("cancel key of 256 bytes", { options: { maxProtocolVersion: "3.2" } }),
   fine("cancel key of 32 bytes", { options: { maxProtocolVersion: "3.2" } }),
   atConnect("cancel key of 257 bytes", protocol, { options: { maxProtocolVersion: "3.2" } }),

@@ -62,7 +62,7 @@ export const pools: Cases = {
     },
   },
   async "every call of a client works on a pool too, and gives its connection back"(t) {
-    const pool = t.pool({ max: 1, acquireTimeout: 2_000 });
+    const pool = t.pool({ max: 1 });
     const { sql } = t.pgz;
     const three = `select i from ${series(3, "i")}`;
     await t.assert.rows(pool.query(sql`select ${1}::int4 as n`), [{ n: 1 }]);
@@ -312,7 +312,6 @@ export const pools: Cases = {
         user: role,
         password: "crowd",
         max: 4,
-        acquireTimeout: 4_000,
         observer: { onConnect: ({ error }) => void attempts.push(error?.code) },
       });
       // One connection is enough for all calls, one after the other.

@@ -127,8 +127,9 @@ export abstract class Calls extends Queries {
     };
     try {
       return await this.#copyIn(copyText(text), options, send);
-    } finally {
-      if (!begun) leave(source);
+    } catch (error) {
+      if (!begun) leave(source, error);
+      throw error;
     }
   }
 
@@ -151,8 +152,9 @@ export abstract class Calls extends Queries {
     let begun = false;
     try {
       return await this.#copyRowsIn(table, columns, rows, options, () => (begun = true));
-    } finally {
-      if (!begun) leave(rows);
+    } catch (error) {
+      if (!begun) leave(rows, error);
+      throw error;
     }
   }
 

@@ -56,7 +56,7 @@ export async function learnNames(
   if (unknown === undefined) return true;
   throw new UsageError(
     "INVALID_OPTION",
-    `Option "types" names "${unknown}", which is no type on the search_path: write its schema, or create it first.`,
+    `Option "types" names "${unknown}", which is no type, or none on the search_path: create it first, or write its schema.`,
   );
 }
 

@@ -369,17 +369,15 @@ export async function each<T>(
   }
 }
 
-/** Closes a source that was never read, because its COPY did not begin: a stream of the web or of Node, a generator. */
-export function leave(source: unknown): void {
-  const { locked, cancel, destroy, return: end } = Object(source) as Record<string, unknown>;
-  if (locked) return;
-  const close = async () => {
-    if (typeof cancel === "function") return cancel.call(source, UNWANTED) as unknown;
-    // Without a reason, which Node's would emit as an error.
-    const other = destroy ?? end;
-    return typeof other === "function" ? (other.call(source) as unknown) : undefined;
-  };
-  close().catch(() => {});
+/**
+ * Cancels a web stream that was never read, because its COPY did not begin and would not if it were tried again.
+ * Nothing else is closed: a generator that has not begun holds nothing, and would be empty for the caller's next
+ * attempt; a stream of Node may be a request, and to destroy it would take its response's socket.
+ */
+export function leave(source: unknown, reason: unknown): void {
+  const { locked, getReader } = Object(source) as Partial<ReadableStream>;
+  if (locked || !getReader || (reason as PgzError | undefined)?.retryable) return;
+  (source as ReadableStream).cancel(UNWANTED).catch(() => {});
 }
 
 /** The reason for which streams are cancelled. */

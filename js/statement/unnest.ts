@@ -24,8 +24,8 @@ import { fragment, isFragment, ownValue, sql, type Query } from "./sql.ts";
  *
  * @throws UsageError `INVALID_PARAMETER` for a row that lacks a column, has a fragment, or an array in a column that is
  * not of json, jsonb or a built-in multirange, because unnest would make several rows of it: the error's `row` is the
- * row's number. Another value that its type does not accept is refused when the query runs, with the number of its
- * column as `parameter`. `INVALID_QUERY` for other arguments
+ * row's number. Another value that its type does not accept is refused when the query runs, with its `row`, and
+ * with the number of its column among all of the statement's values as `parameter`. `INVALID_QUERY` for other arguments
  *
  * @example
  * const rows = [{ id: 7, name: "Grace" }, { id: 8, name: "Joan" }];
@@ -82,7 +82,7 @@ function severalRows(name: string): UsageError {
   const why = `Column "${name}" has arrays, and unnest would make several rows of each`;
   return new UsageError(
     "INVALID_PARAMETER",
-    `${why}: use sql.values, copyFromRows, or type "jsonb" (docs/queries.md).`,
+    `${why}: use sql.values, copyFromRows, type "jsonb", or for a vector its text (docs/queries.md).`,
   );
 }
 

@@ -16,8 +16,8 @@ const UNDONE = new Set(["select", "insert", "update", "delete", "merge", ""]);
 /** First words of statements that may be reads. With one of `WRITES` in them they are not. */
 const READS = new Set(["select", "values", "table", "with"]);
 const WRITES = new Set(["insert", "update", "delete", "merge", "into"]);
-/** They may run COMMIT. */
-const ROUTINES = new Set(["call", "do"]);
+/** They may run COMMIT, or commit a part of their work by themselves. In a transaction the server refuses either. */
+const COMMITS = /^(call|do|vacuum|analyze|reindex|cluster|repack)$/;
 
 /**
  * Whether other calls may be on the wire together with this statement: it cannot change which transaction they are part
@@ -38,13 +38,19 @@ function hasWrite(reader: SqlReader): boolean {
 }
 
 /**
- * Whether a part of these texts' effects may be committed although one of them failed: by a routine, which can commit
- * outside a transaction only, or by a COMMIT before it.
+ * Whether a part of these texts' effects may be committed although the last of them failed: by a routine or command
+ * that commits, which it can outside a transaction only, or by a COMMIT before the end. A COMMIT that fails has stored
+ * nothing.
  */
 export function mayCommitApart(texts: readonly string[], isInTransaction = false): boolean {
   const words = texts.flatMap(firstWords);
-  if (words.length > 1) return words.some((word) => ROUTINES.has(word) || ends(word));
-  return !isInTransaction && words.some((word) => ROUTINES.has(word));
+  const commits = () => words.some((word) => COMMITS.test(word)) || texts.some(isConcurrent);
+  return (!isInTransaction && commits()) || words.slice(0, -1).some(ends);
+}
+
+/** CREATE INDEX CONCURRENTLY and its kind leave an invalid index, or a partition that is half detached. */
+function isConcurrent(text: string): boolean {
+  return /\bconcurrently\b/i.test(text) && /^(create|drop|alter)$/.test(firstWord(text));
 }
 
 function ends(word: string): boolean {

@@ -33,9 +33,10 @@ export function errorOf(
 ): PgzError {
   const own = ownError(error);
   const { batch } = own;
-  // The server has rolled the conflict back, but not what was committed before it. An item of an isolated batch has no
-  // `batch`: it is a transaction of its own.
-  const texts = (batch && subject.texts) ?? [subject.text ?? ""];
+  // The server has rolled the conflict back, but not what was committed before it. What follows in a batch has not run.
+  // An item of an isolated batch has no `batch`: it is a transaction of its own.
+  const last = batch?.index ?? Infinity;
+  const texts = (batch && subject.texts)?.slice(0, last + 1) ?? [subject.text ?? ""];
   if (CONFLICT.test(own.code) && mayCommitApart(texts, isInTransaction)) Object.assign(own, MAY_HAVE_RUN);
   const text = subject.texts && batch ? subject.texts[batch.index ?? -1] : subject.text;
   if (text !== undefined) describe(own, text, subject);

@@ -9,6 +9,7 @@ import type { Block } from "./block.ts";
 import { bytesOf, isBytes, type Bytes } from "../util/bytes.ts";
 import { fromHex } from "./converters.ts";
 import { elements } from "./element-types.ts";
+import { jsonTextOf } from "../util/json.ts";
 import {
   BOOL,
   BPCHAR,
@@ -124,10 +125,15 @@ const writers: Record<number, Write> = {
   },
 };
 
-/** The numbers of a vector, from an array or a text. */
+/** The numbers of a vector, from an array or a text. As the type's input does it, what is too small becomes 0. */
 export function numbers(where: Where, value: unknown): number[] {
-  const items = typeof value === "string" ? /^\s*\[(.*)\]\s*$/s.exec(value)?.[1]!.split(",") : value;
-  const found = Array.from((items ?? []) as unknown[], (item) => float(where, FLOAT4, item));
+  const isList = Array.isArray(value) || (ArrayBuffer.isView(value) && !(value instanceof Uint8Array));
+  const items = isList ? value : /^\s*\[(.*)\]\s*$/s.exec(jsonTextOf(value) ?? String(value))?.[1]!.split(",");
+  const found = Array.from((items ?? []) as unknown[], (item) => {
+    if (!/^(number|bigint|string)$/.test(typeof item)) wrong(where, value, "pass an array of numbers");
+    const number = float(where, FLOAT8, item);
+    return Math.fround(number) ? float(where, FLOAT4, item) : number;
+  });
   return found.length ? found : wrong(where, value, "pass an array of numbers");
 }
 

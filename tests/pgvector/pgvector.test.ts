@@ -38,6 +38,15 @@ test("copyFromRows stores arrays and texts as the server stores their text", asy
   expect((await client.query(wrong)).rows).toEqual([]);
 });
 
+test("numbers that no float4 holds are stored as the server reads them", async () => {
+  await client.exec("create table small (v vector, expected text)");
+  const [text, numbers] = ["[1e-50,-1e-46,16777217,0.5]", [1e-50, -1e-46, 16_777_217, 0.5]];
+  const texts = ["[1e-50, -1e-46, 16777216, 0.5]", driver.sql.json([1e-50, -1e-46, 16_777_216, 0.5])];
+  const rows = [numbers, ...texts].map((v) => [v, text]);
+  await client.copyFromRows("small", ["v", "expected"], rows);
+  expect((await client.query("select v::text from small where v <> expected::vector")).rows).toEqual([]);
+});
+
 test("a table with a column that only text can fill takes the same values", async () => {
   await client.exec("create table described (v vector(2), words tsvector)");
   await client.copyFromRows("described", ["v", "words"], [[Float32Array.of(0.1, -2e-20), "a b"]]);
@@ -83,6 +92,9 @@ test.each([
   ["another number of dimensions", Float32Array.of(1), "22000"],
   ["no dimension", new Float32Array(), "INVALID_PARAMETER"],
   ["a number that no float4 holds", [1e39, 0, 0], "PARAMETER_OUT_OF_RANGE"],
+  ["a null", [0.1, null, 0], "INVALID_PARAMETER"],
+  ["a list of vectors", [[0.1, 0.2, 0.3]], "INVALID_PARAMETER"],
+  ["bytes", new Uint8Array(3), "INVALID_PARAMETER"],
   ["NaN", Float32Array.of(NaN, 0, 0), "22000"],
 ])("%s is refused", async (_, vector, code) => {
   await client.exec("create table if not exists refused (v vector(3))");

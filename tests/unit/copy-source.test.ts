@@ -3,6 +3,7 @@
 import { Readable } from "node:stream";
 import { expect, test } from "vitest";
 import { each, leave, sendSource, type CopyProgress, type CopySource } from "../../js/statement/copy.ts";
+import { PgzError } from "../../js/util/errors.ts";
 import { PIECE } from "../../js/util/limits.ts";
 import { FakeTarget } from "../support/copy-target.ts";
 import { isPending, quiet } from "../support/memory-session.ts";
@@ -272,24 +273,16 @@ test("a stream that is not read to its end is cancelled, with a reason", async (
   expect(whole.canceled).toEqual([]);
 });
 
-test("a stream of Node's and a generator that has begun are closed if their COPY does not happen", async () => {
+test("a stream of Node's and a generator stay as they are if their COPY does not happen", async () => {
   const readable = Readable.from(["a"]);
-  leave(readable);
-  expect(readable.destroyed).toBe(true);
-  let ended = 0;
-  async function* generator() {
-    try {
-      yield "a";
-      yield "b";
-    } finally {
-      ended++;
-    }
-  }
-  const begun = generator();
-  await begun.next();
-  leave(begun);
+  leave(readable, new Error("no table"));
+  expect(readable.destroyed).toBe(false);
+  const rows = (function* () {
+    yield "a";
+  })();
+  leave(rows, new Error("no table"));
   await quiet();
-  expect(ended).toBe(1);
+  expect([...rows]).toEqual(["a"]);
 });
 
 test("bytes that are taken away while they are sent fail the source", async () => {
@@ -310,15 +303,17 @@ test("bytes that are taken away while they are sent fail the source", async () =
 
 test("a stream that was never read is cancelled if its COPY does not happen", async () => {
   const { stream, canceled } = streamOf("a");
-  leave(stream);
+  leave(stream, new PgzError("ACQUIRE_TIMEOUT", "", { retryable: true }));
+  expect(canceled).toEqual([]);
+  leave(stream, undefined);
   expect(canceled).toEqual(["nothing more is wanted"]);
   const locked = streamOf("a");
   locked.stream.getReader();
-  leave(locked.stream);
+  leave(locked.stream, new Error("no table"));
   expect(locked.canceled).toEqual([]);
-  const refusing = { cancel: () => Promise.reject(new Error("of no interest")), locked: false };
-  leave(refusing);
-  for (const source of ["a", null, undefined, [], { cancel: true }, new Uint8Array(1), new Set([1])]) leave(source);
+  const cancel = () => Promise.reject(new Error("of no interest"));
+  leave({ cancel, getReader() {}, locked: false }, new Error("no table"));
+  for (const source of ["a", null, undefined, [], { cancel }, new Uint8Array(1), new Set([1])]) leave(source, null);
   await quiet();
 });
 

@@ -3,7 +3,7 @@
 import { expect, test } from "vitest";
 import { isRead, isUndone, mayBegin, mayCommitApart, mayKeep, rollsBack } from "../../js/util/statement-words.ts";
 
-test("CALL, DO and a COMMIT among other statements may have committed something even though one failed", () => {
+test("what commits by itself, and a COMMIT before the end, may have committed something even though one failed", () => {
   for (const texts of [
     ["call p()"],
     ["DO $$ begin end $$"],
@@ -12,14 +12,30 @@ test("CALL, DO and a COMMIT among other statements may have committed something 
     ["begin; insert into t values (1); commit; select 1"],
     ["insert into t values (1)", "end", "select 1"],
     ["prepare transaction 'a'; select 1"],
+    ["vacuum a, b"],
+    ["create unique index Concurrently if not exists i on t (a)"],
+    ["alter table t detach partition p concurrently"],
+    ["reindex database"],
   ])
     expect(mayCommitApart(texts), texts.join()).toBe(true);
-  for (const texts of [["call p()"], ["do $$ $$"]]) expect(mayCommitApart(texts, true), texts.join()).toBe(false);
+  for (const texts of [
+    ["call p()"],
+    [String.raw`do $$ begin perform regexp_replace('a', '\d', ''); end $$`],
+    ["call p()", "select 1"],
+    ["vacuum"],
+    ["drop index concurrently i"],
+  ])
+    expect(mayCommitApart(texts, true), texts.join()).toBe(false);
   for (const texts of [
     ["select do()"],
     ["insert into call values (1)"],
     [""],
     ["commit"],
+    ["begin; update t set a = 1; commit"],
+    ["begin", "update t set a = 1", "commit"],
+    ["create index i on t (a)"],
+    ["select 'concurrently'"],
+    ["refresh materialized view concurrently v"],
     ["select 1", "select 2"],
     [],
   ])

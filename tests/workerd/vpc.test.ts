@@ -62,7 +62,10 @@ test("a binding may give a promise, and one that rejects is an error of the driv
   expect(await ask("", { binding: "PRIVATE", promised: true, options: options({ sslmode: "require" }) })).toEqual({
     ssl: true,
   });
-  expect(await ask("", { binding: "TEXT", promised: true, options: options({}) })).toBe("CONNECT_FAILED, retryable");
+  for (const gives of [undefined, null, {}])
+    expect(await ask("", { binding: "TEXT", promised: true, gives, options: options({}) })).toBe(
+      "CONNECT_FAILED, retryable",
+    );
 });
 
 test("elsewhere than on Workers it is refused", async () => {

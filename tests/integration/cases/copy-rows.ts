@@ -169,6 +169,15 @@ export const copyRows: Cases = {
           await t.assert.rejects(client.copyFrom(text, stream));
           await until(() => cancelled === 1);
         }
+        // What was never read stays as it was: the next attempt finds its rows, and a request keeps its socket.
+        const rows = (function* () {
+          yield [1, "kept"];
+        })();
+        const stream = Object.assign(source("2\tkept\n"), { destroy: () => t.assert(false, "destroyed") });
+        await t.assert.rejects(client.copyFromRows("nothing", ["n", "t"], rows));
+        await t.assert.rejects(client.copyFrom("copy nothing from stdin", stream));
+        t.assert.equal((await client.copyFromRows(into, ["n", "t"], rows)).rowCount, 1);
+        await client.exec(`delete from ${table}`);
         await t.assert.rejects(
           client.copyFromRows(into, ["n", "t"], [Object.assign(new Array<unknown>(2), { 0: 1 })]),
           { code: "INVALID_PARAMETER", row: 0 },

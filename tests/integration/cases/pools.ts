@@ -312,6 +312,7 @@ export const pools: Cases = {
         user: role,
         password: "crowd",
         max: 4,
+        acquireTimeout: 0,
         observer: { onConnect: ({ error }) => void attempts.push(error?.code) },
       });
       // One connection is enough for all calls, one after the other.
@@ -336,7 +337,8 @@ export const pools: Cases = {
           grant usage on schema ${s} to ${role}; grant select, insert on all tables in schema ${s} to ${role}`);
       const run = async (max: number, calls: (pool: Pool) => Promise<unknown>[]) => {
         await t.side(`alter role ${role} connection limit ${max}`);
-        const pool = t.pgz.createPool({ ...t.options, user: role, password: "counted", max, applicationName: role });
+        const own = { user: role, password: "counted", max, applicationName: role, acquireTimeout: 0 };
+        const pool = t.pgz.createPool({ ...t.options, ...own });
         let most = 0;
         let isOver = false;
         const watched = (async () => {

@@ -212,7 +212,7 @@ export const rows: Cases = {
       ]);
       await t.assert.rejects(client.query("select 1", { types: { nosuch: String } }), {
         code: "INVALID_OPTION",
-        message: `Option "types" names "nosuch", which is no type on the search_path: write its schema, or create it first.`,
+        message: `Option "types" names "nosuch", which is no type, or none on the search_path: create it first, or write its schema.`,
       });
       // The call's parsers win over the client's, whether they name the type by OID or by name.
       await t.assert.rows(client.query("select gen_random_uuid() as u", { types: { 2950: () => "mine" } }), [

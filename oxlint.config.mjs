@@ -10,6 +10,7 @@ export const rooms = [
   "cli",
   "testing",
   "adapters",
+  "cache",
   "changes",
   "cluster",
   "pool",
@@ -34,8 +35,11 @@ const wasm = {
   message: "Only js/wasm and the entrypoints name the wasm.",
 };
 const packages = { regex: "^[^./](?!.*:)", message: "The driver has no dependencies." };
-/** The reader of SQL, its cache and the types of messages: text and numbers, of which each adapter bundles a copy. */
-const READER = "(\\.\\./)?(util/(sql-reader|text-cache)|wasm/messages)\\.ts$";
+/**
+ * The readers of SQL and of the server's trees, names of operators, and the types of messages: text and numbers, of
+ * which each adapter bundles a copy.
+ */
+const READER = "(\\.\\./)?(util/(sql-reader|text-cache|node-tree|operators)|wasm/messages)\\.ts$";
 const allBut = { regex: `^\\.(?!/|\\./index\\.ts$|\\./${READER})`, message: "Adapters use the public API only." };
 
 /** What stands in a folder of its own. pg's API is made of Node's emitters and buffers, which every runtime has. */
@@ -57,6 +61,12 @@ const allButCopies = {
   regex:
     "^\\.\\./(?!cluster/position\\.ts$|(index|util/(deadline|observer)|values/(converters|objects)|server/catalog|connection/outbox|wasm/[a-z-]+)\\.ts$|\\.\\./pkg/)",
   message: "Changes use the public API, and copies of what knows no connection.",
+};
+
+/** `pgz-edge/cache` asks by the public API, and reads SQL and trees. */
+const allButReaders = {
+  regex: `^\\.\\./(?!index\\.ts$|${READER})`,
+  message: "The cache uses the public API, and copies of the readers.",
 };
 
 /** `pgz-edge/cluster` is a queue itself, which hands calls to those of pools: it knows the types of what is inside. */
@@ -195,6 +205,7 @@ export default {
     ...rooms.map(room),
     imports(["js/adapters/**"], runtimes, allBut),
     imports(["js/changes/**"], runtimes, packages, allButCopies),
+    imports(["js/cache/**"], runtimes, packages, allButReaders),
     imports(["js/cluster/**"], runtimes, packages, wasm, allButTypes),
     imports(["js/testing/**"], runtimes, packages, wasm, allButFacade),
     imports(["js/adapters/pg/**"], nodeButEvents, allButDeeper),

@@ -12,7 +12,7 @@ import { Misuse } from "./misuse.ts";
 import { Progress, PROGRESS_HELP, PROGRESS_OPTIONS, wantsProgress } from "./progress.ts";
 import { iterate } from "./streams.ts";
 import { say } from "./terminal.ts";
-import { EQ } from "./operators.ts";
+import { EQ } from "../util/operators.ts";
 
 export const copyOut: Command = {
   summary: "writes a table, or what a query returns, by COPY",

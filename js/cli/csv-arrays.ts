@@ -4,7 +4,7 @@
 // Knows CSV as the driver writes it, the tokens of JSON, and array literals. Must not know where rows come from. No
 // number is parsed, so each keeps its digits. A composite value within an array stays JSON, which COPY refuses.
 import type { Client } from "../index.ts";
-import { EQ } from "./operators.ts";
+import { EQ } from "../util/operators.ts";
 
 /** The kind of a column's arrays. */
 export interface ArrayKind {

@@ -8,7 +8,7 @@ import { leave } from "../connect.ts";
 import { change, good, note, unknown, type Finding } from "./findings.ts";
 import type { Login, Patient } from "./patient.ts";
 import type { Server } from "./server.ts";
-import { GT } from "../operators.ts";
+import { GT } from "../../util/operators.ts";
 
 /** The largest process id on Linux. */
 const LARGEST_PROCESS_ID = 1 << 22;

@@ -2,7 +2,7 @@
 //
 // Knows SQL and its parameters. Must not know how it is run or shown. Each name has its schema, because a role's
 // search_path may lead elsewhere.
-import { EQ, GT, NE } from "../operators.ts";
+import { EQ, GT, NE } from "../../util/operators.ts";
 
 /** The kinds of relations with rows: tables, partitioned tables, views, materialized views, foreign tables. */
 const KINDS = `case when c.relkind ${EQ} 'r' then 'table'

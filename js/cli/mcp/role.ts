@@ -2,7 +2,7 @@
 //
 // Knows PostgreSQL's roles. Must not know what follows from it (mcp.ts).
 import type { Pool } from "../../index.ts";
-import { EQ, NE } from "../operators.ts";
+import { EQ, NE } from "../../util/operators.ts";
 
 export interface RoleFacts {
   readonly role: string;

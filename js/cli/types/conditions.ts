@@ -4,7 +4,7 @@
 // Knows joins, and which expressions pass on a NULL. Must not know the catalog, or what is concluded for the query's
 // columns.
 import { COMMAND, JOIN, RETURNING, SUBLINK } from "./enums.ts";
-import { isNode, nodes, type Node, type Value } from "./tree.ts";
+import { isNode, nodes, type Node, type Value } from "../../util/node-tree.ts";
 
 export class Conditions {
   readonly #query: Node;

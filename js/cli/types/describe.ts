@@ -10,8 +10,8 @@ import type { Client, Column, PgzError, PostgresError, Transaction } from "../..
 import { factsOf } from "./facts.ts";
 import { named, nullability, type Facts } from "./nullability.ts";
 import { targetsOf } from "./targets.ts";
-import { nodes, plain, readTree, type Value } from "./tree.ts";
-import { EQ } from "../operators.ts";
+import { nodes, plain, readTree, type Value } from "../../util/node-tree.ts";
+import { EQ } from "../../util/operators.ts";
 
 /** The description of a statement. */
 export interface Described {

@@ -4,7 +4,7 @@
 // facts.
 import type { Transaction } from "../../index.ts";
 import type { Facts, Named } from "./nullability.ts";
-import { EQ, GT, LT, NE } from "../operators.ts";
+import { EQ, GT, LT, NE } from "../../util/operators.ts";
 
 interface ColumnRow {
   readonly table: number;

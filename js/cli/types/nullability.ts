@@ -10,7 +10,7 @@ import { Conditions } from "./conditions.ts";
 import { COMMAND, JOIN, RETURNING, RTE, SETOP, SUBLINK } from "./enums.ts";
 import { AGGREGATES, ALWAYS, isExact, nameOf, NEVER_NULL_WINDOWS, SET_RETURNING } from "./functions.ts";
 import { isLossless, targetsOf, typeOf } from "./targets.ts";
-import { everyNode, isNode, items, nodes, type Node, type Value } from "./tree.ts";
+import { everyNode, isNode, items, nodes, type Node, type Value } from "../../util/node-tree.ts";
 
 /** What the catalog says about the objects that a tree names. */
 export interface Facts {

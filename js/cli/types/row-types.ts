@@ -5,7 +5,7 @@
 import type { Options, Transaction } from "../../index.ts";
 import { Misuse } from "../misuse.ts";
 import type { Described } from "./describe.ts";
-import { EQ, GT, MEMBER, NE } from "../operators.ts";
+import { EQ, GT, MEMBER, NE } from "../../util/operators.ts";
 
 /** The options of the client whose rows are described. */
 export type Representation = { readonly [Name in Representing]?: Exclude<Options[Name], undefined> };

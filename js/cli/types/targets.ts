@@ -2,7 +2,7 @@
 //
 // Knows nodes and the OIDs of pg_catalog's types, which PostgreSQL's source fixes. Must not know NULL.
 import { COMMAND, SUBLINK } from "./enums.ts";
-import { isNode, nodes, type Node, type Value } from "./tree.ts";
+import { isNode, nodes, type Node, type Value } from "../../util/node-tree.ts";
 
 export function targetsOf(query: Node): readonly Node[] {
   const isSelect = query["commandType"] === COMMAND.select;

@@ -6,6 +6,8 @@
 // channels, slots, publications), or of names that the caller gave.
 //
 // A text in js/ that is not part of a statement here fails lint.test.ts.
+import * as cacheFacts from "../../../js/cache/facts.ts";
+import { BEGINNING, ENDING } from "../../../js/cache/learn.ts";
 import * as cluster from "../../../js/cluster/questions.ts";
 import type { Position } from "../../../js/cluster/position.ts";
 import { logQuestion, STANDBY_QUESTION, workQuestion } from "../../../js/changes/log-question.ts";
@@ -159,6 +161,12 @@ const changes: OwnStatement[] = [
 ];
 
 const others: OwnStatement[] = [
+  names("cache/learn.ts", BEGINNING, { values: [] }),
+  names("cache/learn.ts", ENDING, { values: [] }),
+  names("cache/facts.ts", cacheFacts.RELATIONS, { values: ["{1247,1255}", "{1247}", "p"] }),
+  names("cache/facts.ts", cacheFacts.PUBLICATION, { values: ["p"] }),
+  names("cache/facts.ts", cacheFacts.ROUTINES, { values: ["{1299,2100}", "{96,2987}", "{23,1009}"] }),
+  names("cache/facts.ts", cacheFacts.TYPES, { values: ["{23,1009,12400}"] }),
   names("testing/calls.ts", VALUES_OF, { values: ["{search_path,role}"] }),
   names("testing/calls.ts", "select pg_catalog.set_config($1, $2, true)", { values: ["app.tenant", "7"] }),
   names("testing/driver.ts", FACTS, { values: ["{search_path,none.none}"] }),

@@ -1,8 +1,8 @@
 // Runs a statement, and reads from the server's own trees which functions, operators, types and relations it names.
 //
-// Knows trees (js/cli/types/tree.ts). Must not know what is wrong with a name.
+// Knows trees (js/util/node-tree.ts). Must not know what is wrong with a name.
 import type { Client } from "pg";
-import { everyNode, items, readTree, type Node, type Value } from "../../../js/cli/types/tree.ts";
+import { everyNode, items, readTree, type Node, type Value } from "../../../js/util/node-tree.ts";
 import { lookingUp, type OwnStatement } from "./list.ts";
 import type { Named } from "./traps.ts";
 

@@ -40,8 +40,9 @@ export function readTree(text: string): Value {
     while (words[at] !== "}") {
       const name = words[at++];
       if (!name?.startsWith(":")) throw new SyntaxError(`The tree has ${name} where a field begins.`);
-      // A name as a value may begin with a colon.
-      found[name.slice(1)] = value();
+      // A name as a value may begin with a colon. A field called `kind`, which GROUPINGSET has, is not kept.
+      const read = value();
+      if (name !== ":kind") found[name.slice(1)] = read;
       // A constant's datum is several words. Its bytes are not needed.
       while (at < words.length && words[at] !== "}" && !words[at]!.startsWith(":")) value();
     }

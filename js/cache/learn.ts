@@ -1,0 +1,143 @@
+// Learns which relations a statement reads, without running it: the server's own word, as the role that asks, with its
+// settings.
+//
+// Knows the conversation with the server, and which of the trees that it shows is the statement's own (decision 0033).
+// Must not know nodes (tree-reads.ts), the catalog (facts.ts), or what bounds an answer (reasons.ts).
+//
+//   BEGIN, snapshot and settings, Parse of the statement, settings back     one round trip
+//   questions about what the tree names, COMMIT                             one round trip
+//
+// The snapshot is taken before the server parses, so the catalog that the tree was made from is never older. The trees
+// go to the server's log too, unless a superuser asks (decision 0033).
+import { UsageError, type Column, type Notice, type Transaction, type TransactionOptions } from "../index.ts";
+import { nodes, plain, type Node, type Value } from "../util/node-tree.ts";
+import { EQ } from "../util/operators.ts";
+import { hasSeveral } from "../util/sql-reader.ts";
+import { factsOf, QUIET } from "./facts.ts";
+import { judged, treeIn } from "./reasons.ts";
+import { hasTimeLiteral } from "./time-words.ts";
+import { TreeReads } from "./tree-reads.ts";
+
+export { hasTimeWords } from "./time-words.ts";
+
+/** What is known of a statement's answers. */
+export interface Learned {
+  /**
+   * OIDs of the relations whose changes change the answer, ascending: the tables that the statement, its views,
+   * subqueries, WITH and policies name, and the views themselves. Of a partitioned or inherited table only the one that
+   * is named, because a change of a child is told by its ancestors.
+   */
+  readonly relations: readonly number[];
+  /**
+   * Why the answer may change without a commit to `relations`, each a text for a person. Empty: it cannot, unless a
+   * parameter has one of the words of {@link hasTimeWords}.
+   */
+  readonly reasons: readonly string[];
+  /** Whether the answer depends on who asks: current_user and its kin, current_setting(), a table with row security. */
+  readonly isPersonal: boolean;
+  /** pg_current_snapshot() as text, taken before the server parsed the statement. */
+  readonly snapshot: string;
+  readonly isStandby: boolean;
+}
+
+/** A client, a pool or a scope. */
+export interface LearnCaller {
+  transaction<T>(work: (transaction: Transaction) => T | Promise<T>, options?: TransactionOptions): Promise<T>;
+}
+
+export interface LearnOptions {
+  /** The publication whose stream tells of changes. */
+  readonly publication: string;
+}
+
+/**
+ * Learns what the statement reads. Asks the server each time: whoever calls this keeps the answer.
+ *
+ * @throws UsageError `INVALID_QUERY` unless the text is one SELECT (or VALUES, TABLE, WITH) that neither writes nor locks
+ * @throws the server's error if it refuses the statement
+ */
+export async function learn(
+  caller: LearnCaller,
+  query: { readonly text: string; readonly values?: readonly unknown[] | undefined },
+  { publication }: LearnOptions,
+): Promise<Learned> {
+  const { text } = query;
+  if (hasSeveral(text)) throw refused("It has several statements.");
+  return await caller.transaction(
+    async (tx) => {
+      const { snapshot, isStandby, trees } = await parsed(tx, text);
+      if (!trees.length) return { relations: [], reasons: [UNREADABLE], isPersonal: true, snapshot, isStandby };
+      const reads = new TreeReads();
+      for (const tree of trees) reads.add(tree);
+      if (reads.refusal !== undefined) throw refused(reads.refusal);
+      const facts = await factsOf(tx, reads, publication);
+      const relations = [...reads.relations].sort((a, b) => a - b);
+      return { relations, ...judged(reads, facts, publication, hasTimeLiteral(text)), snapshot, isStandby };
+    },
+    // Each question sees the newest catalog, as the parser does. `deferrable` would wait.
+    { readOnly: true, isolation: "read committed" },
+  );
+}
+
+const UNREADABLE = "the server's tree could not be read";
+
+const refused = (why: string): UsageError => new UsageError("INVALID_QUERY", `The statement cannot be cached. ${why}`);
+
+// -- the tree ---------------------------------------------------------------------------------------------------------
+
+interface Parsed {
+  readonly snapshot: string;
+  readonly isStandby: boolean;
+  /** The trees that may be the statement's own; none if a tree could not be read. */
+  readonly trees: readonly Value[];
+}
+
+async function parsed(tx: Transaction, text: string): Promise<Parsed> {
+  const trees: Value[] = [];
+  const onNotice = ({ message, detail }: Notice) => {
+    if (message === "rewritten parse tree:") trees.push(treeIn(detail ?? ""));
+  };
+  const [begun, described, ended] = await Promise.allSettled([
+    tx.query<Pick<Parsed, "snapshot" | "isStandby">>({ text: BEGINNING, values: [] }, QUIET),
+    // The driver would not send a text again that it has described before.
+    tx.describe(`${text}\n/* pgz-edge/cache ${++count} */`, { observer: { onNotice } }),
+    tx.exec({ text: ENDING, values: [] }, QUIET),
+  ]);
+  if (begun.status === "rejected") throw begun.reason;
+  if (described.status === "rejected") throw described.reason;
+  if (ended.status === "rejected") throw ended.reason;
+  return { ...begun.value.rows[0]!, trees: ownOf(trees, described.value.fields) };
+}
+
+let count = 0;
+
+/**
+ * The trees that may be the statement's own: those with its columns. Besides it the server shows the trees of functions
+ * that it runs while it parses. A utility statement has no columns in its tree.
+ */
+function ownOf(trees: readonly Value[], fields: readonly Column[]): readonly Value[] {
+  if (trees.includes(undefined)) return [];
+  const wanted = JSON.stringify(
+    fields.map(({ name, tableOid, columnAttributeNumber }) => [name, tableOid, columnAttributeNumber]),
+  );
+  const own = trees.filter((tree) => nodes(tree).some((query) => JSON.stringify(targetsOf(query)) === wanted));
+  return own.length ? own : trees.filter((tree) => nodes(tree).some(({ commandType }) => commandType === UTILITY));
+}
+
+const SELECT = "1";
+const UTILITY = "6";
+
+const targetsOf = (query: Node) =>
+  nodes(query[query["commandType"] === SELECT ? "targetList" : "returningList"])
+    .filter(({ resjunk }) => resjunk !== "true")
+    .map(({ resname, resorigtbl, resorigcol }) => [plain(resname), Number(resorigtbl), Number(resorigcol)]);
+
+/** Notices at the level `log` bring the trees. Others may set these for a transaction, but only a superuser the log's. */
+export const BEGINNING = `select pg_catalog.pg_current_snapshot()::pg_catalog.text as snapshot,
+    pg_catalog.pg_is_in_recovery() as "isStandby", pg_catalog.set_config('debug_print_rewritten', 'on', true) as a,
+    pg_catalog.set_config('debug_pretty_print', 'off', true) as b,
+    pg_catalog.set_config('client_min_messages', 'log', true) as c,
+    case when (select rolsuper from pg_catalog.pg_roles where rolname ${EQ} current_user)
+      then pg_catalog.set_config('log_min_messages', 'panic', true) end as d`;
+/** The trees of the questions that follow are not needed. */
+export const ENDING = "select pg_catalog.set_config('debug_print_rewritten', 'off', true)";

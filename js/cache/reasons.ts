@@ -1,0 +1,159 @@
+// Judges what a statement reads: why its answers may change although no commit to a published table is told.
+//
+// Knows what the catalog's facts mean for a cache. Must not know how they were asked for.
+//
+// What the facts do not name is a reason.
+import { everyNode, readTree, type Value } from "../util/node-tree.ts";
+import type { Facts, Publication, Relation, Routine, Type } from "./facts.ts";
+import { JSON_TO_ROWS, PERSONAL, STABLE } from "./stable-functions.ts";
+import { TreeReads } from "./tree-reads.ts";
+
+export interface Judgement {
+  readonly reasons: readonly string[];
+  readonly isPersonal: boolean;
+}
+
+/** `publication` is the publication's name, and `hasTimeLiteral` says whether the text may have the word `now`. */
+export function judged(reads: TreeReads, facts: Facts, publication: string, hasTimeLiteral: boolean): Judgement {
+  const hidden = hiddenReads(facts);
+  const reasons = new Set([
+    ...reads.reasons,
+    ...hidden.reasons,
+    ...relationReasons(reads, facts, publication),
+    ...routineReasons([...reads.functions, ...hidden.functions], facts.routines),
+    ...typeReasons(reads, facts.types, hasTimeLiteral),
+  ]);
+  const isPersonal =
+    reads.isPersonal ||
+    hidden.isPersonal ||
+    facts.relations.some(({ hasPolicies }) => hasPolicies) ||
+    facts.routines.some(({ oid, isBuiltIn }) => isBuiltIn && PERSONAL.has(oid));
+  return { reasons: [...reasons], isPersonal };
+}
+
+// -- relations --------------------------------------------------------------------------------------------------------
+
+function* relationReasons(reads: TreeReads, facts: Facts, publication: string): Generator<string> {
+  const { relations } = facts;
+  const byOid = new Map(relations.filter(({ oid, top }) => oid === top).map((one) => [one.oid, one]));
+  for (const oid of reads.relations) if (!byOid.has(oid)) yield `the catalog has no relation ${oid} any more`;
+  for (const relation of relations) {
+    const { top, oid, name } = relation;
+    const shown = top === oid ? name : `${name}, a child of ${byOid.get(top)?.name ?? top},`;
+    yield* reasonsOfRelation(relation, shown, publication);
+  }
+  const tables = [...byOid.values()].filter(({ kind, isSystem }) => isTable(kind) && !isSystem);
+  if (tables.length) yield* publicationReasons(facts.publication, publication);
+}
+
+const isTable = (kind: string): boolean => kind === "r" || kind === "p";
+
+function* reasonsOfRelation(relation: Relation, name: string, publication: string): Generator<string> {
+  const { kind, persistence, isSystem, isPublished, isFiltered } = relation;
+  if (isSystem) return yield `${name} is part of the system catalog`;
+  if (persistence === "t") return yield `${name} is temporary`;
+  if (persistence === "u") return yield `${name} is unlogged`;
+  if (kind === "v") return;
+  if (!isTable(kind)) return yield `${name} is ${KINDS[kind] ?? `of a kind that is not known: ${kind}`}`;
+  // Of a partitioned table the leaves are published. Each that is not is reported itself.
+  if (kind === "p") return;
+  if (!isPublished) yield `${name} is not in the publication "${publication}"`;
+  else if (isFiltered) yield `${name} has a row filter in the publication "${publication}"`;
+}
+
+const KINDS: Readonly<Record<string, string>> = {
+  m: "a materialized view",
+  f: "a foreign table",
+  S: "a sequence",
+};
+
+function* publicationReasons(found: Publication | undefined, name: string): Generator<string> {
+  if (!found) return yield `there is no publication "${name}"`;
+  for (const operation of ["insert", "update", "delete", "truncate"] as const)
+    if (!found[operation]) yield `the publication "${name}" does not publish ${operation}`;
+  if (found.viaRoot) yield `the publication "${name}" has publish_via_partition_root, which hides a TRUNCATE of a leaf`;
+}
+
+// -- functions --------------------------------------------------------------------------------------------------------
+
+function* routineReasons(called: readonly number[], routines: readonly Routine[]): Generator<string> {
+  const known = new Set(routines.map(({ oid }) => oid));
+  for (const oid of called) if (!known.has(oid)) yield `the catalog has no function ${oid} any more`;
+  for (const routine of routines) {
+    const { oid, name, volatility, isBuiltIn, isWire } = routine;
+    const isHarmless = volatility === "i" || (volatility === "s" && (isBuiltIn ? isKnown(oid) : isWire));
+    if (!isHarmless) yield `${name} is ${VOLATILITIES[volatility] ?? "of a volatility that is not known"}`;
+  }
+}
+
+const VOLATILITIES: Readonly<Record<string, string>> = {
+  v: "volatile",
+  s: "stable, and is not known to depend on its arguments alone",
+};
+const isKnown = (oid: number): boolean => STABLE.has(oid) || PERSONAL.has(oid) || JSON_TO_ROWS.has(oid);
+
+/** Returns the tree; `undefined` if it cannot be read. */
+export function treeIn(text: string): Value {
+  try {
+    return readTree(text);
+  } catch {
+    return undefined;
+  }
+}
+
+// -- expressions of the catalog ---------------------------------------------------------------------------------------
+
+/**
+ * What default arguments and CHECK constraints of domains read. Their functions are among the facts, but not all of
+ * their types, so the types that matter are reasons here.
+ */
+function hiddenReads({ types, routines }: Facts): TreeReads {
+  const reads = new TreeReads();
+  const defaults = routines.flatMap(({ defaults }) => defaults ?? []);
+  for (const text of new Set([...types.flatMap(({ checks }) => checks), ...defaults])) {
+    const tree = treeIn(text);
+    if (tree === undefined || [...everyNode(tree)].some(({ kind }) => kind === "ROWCOMPAREEXPR"))
+      reads.reasons.add("a default argument or the CHECK of a domain cannot be read");
+    reads.add(tree);
+  }
+  if ([...reads.types].some((oid) => NAMES.has(oid)) || [...reads.parsed].some((oid) => !PLAIN.has(oid)))
+    reads.reasons.add("a default argument or the CHECK of a domain may depend on the time or on the system catalog");
+  return reads;
+}
+
+/** boolean, numbers and texts. */
+const PLAIN: ReadonlySet<number> = new Set([16, 20, 21, 23, 25, 700, 701, 1042, 1043, 1700]);
+
+// -- types ------------------------------------------------------------------------------------------------------------
+
+/** date, timestamp, timestamptz and time; and timetz, whose texts mean another value on another day. */
+const TIMETZ = 1266;
+const TIMES: ReadonlySet<number> = new Set([1082, 1083, 1114, 1184, TIMETZ]);
+/**
+ * Types that are OIDs, and are written as names, which the catalog gives: regproc, regprocedure, regoper, regoperator,
+ * regclass, regtype, regconfig, regdictionary, regnamespace, regrole, regcollation, regdatabase; and aclitem.
+ */
+const NAMES: ReadonlySet<number> = new Set([
+  24, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 4089, 4096, 4191, 6490, 1033,
+]);
+
+function* typeReasons(reads: TreeReads, types: readonly Type[], hasTimeLiteral: boolean): Generator<string> {
+  const byOid = new Map(types.map((type) => [type.oid, type]));
+  const has = (oid: number, parts: ReadonlySet<number>) =>
+    byOid.get(oid)?.parts.some((part) => parts.has(part)) !== false;
+  const nameOf = (oid: number) => byOid.get(oid)?.name ?? String(oid);
+  const timetz = new Set([TIMETZ]);
+  for (const oid of reads.types) {
+    if (!byOid.has(oid)) yield `the catalog has no type ${oid} any more`;
+    if (has(oid, NAMES)) yield `its values of ${nameOf(oid)} are names from the system catalog`;
+  }
+  for (const oid of reads.parsed)
+    if (has(oid, TIMES)) yield `a text becomes ${nameOf(oid)} while the statement runs: it may be the word "now"`;
+  for (const oid of reads.constants) {
+    if (hasTimeLiteral && has(oid, TIMES))
+      yield `a constant of ${nameOf(oid)} may be "now" or "today" in the statement`;
+    if (has(oid, timetz)) yield `a constant of ${nameOf(oid)} takes the offset that its zone has today`;
+  }
+  for (const oid of reads.parameters)
+    if (has(oid, timetz)) yield `a parameter of ${nameOf(oid)} takes the offset that its zone has today`;
+}

@@ -12,7 +12,7 @@
 import { UsageError, type Column, type Notice, type Transaction, type TransactionOptions } from "../index.ts";
 import { nodes, plain, type Node, type Value } from "../util/node-tree.ts";
 import { EQ } from "../util/operators.ts";
-import { hasSeveral } from "../util/sql-reader.ts";
+import { hasSeveral, SqlReader } from "../util/sql-reader.ts";
 import { factsOf, QUIET } from "./facts.ts";
 import { judged, treeIn } from "./reasons.ts";
 import { hasTimeLiteral } from "./time-words.ts";
@@ -63,6 +63,8 @@ export async function learn(
 ): Promise<Learned> {
   const { text } = query;
   if (hasSeveral(text)) throw refused("It has several statements.");
+  // The server takes an empty statement, and shows no tree of it.
+  if (isEmpty(text)) throw refused("It is empty.");
   return await caller.transaction(
     async (tx) => {
       const { snapshot, isStandby, trees } = await parsed(tx, text);
@@ -77,6 +79,12 @@ export async function learn(
     // Each question sees the newest catalog, as the parser does. `deferrable` would wait.
     { readOnly: true, isolation: "read committed" },
   );
+}
+
+function isEmpty(text: string): boolean {
+  const reader = new SqlReader(text);
+  while (reader.next() === "semicolon");
+  return reader.kind === "end";
 }
 
 const UNREADABLE = "the server's tree could not be read";

@@ -17,6 +17,8 @@ export interface Relation {
   /** pg_class.relkind and relpersistence */
   readonly kind: string;
   readonly persistence: string;
+  /** Its access method is heap. Others need not write what logical decoding reads. */
+  readonly isHeap: boolean;
   readonly hasPolicies: boolean;
   readonly isSystem: boolean;
   readonly isPublished: boolean;
@@ -97,15 +99,16 @@ export const RELATIONS = `with recursive members as (
     group by m.oid
   ), described as (
     select m.top, m.oid, pg_catalog.concat(n.nspname, '.', c.relname) as name, c.relkind::pg_catalog.text as kind,
-      c.relpersistence::pg_catalog.text as persistence, c.relrowsecurity as "hasPolicies",
+      c.relpersistence::pg_catalog.text as persistence, c.relam ${EQ} 2 as "isHeap", c.relrowsecurity as "hasPolicies",
       c.oid ${LT} 16384 or n.nspname ${EQ} any (array['pg_catalog', 'information_schema']) as "isSystem",
       coalesce(p.named and not p.excepted, false) as "isPublished", coalesce(p.filtered, false) as "isFiltered"
     from members m join pg_catalog.pg_class c on c.oid ${EQ} m.oid
     join pg_catalog.pg_namespace n on n.oid ${EQ} c.relnamespace left join published p on p.oid ${EQ} m.oid
   )
-  select d.top, d.oid, d.name, d.kind, d.persistence, d."hasPolicies", d."isSystem", d."isPublished", d."isFiltered"
+  select d.top, d.oid, d.name, d.kind, d.persistence, d."isHeap", d."hasPolicies", d."isSystem",
+    d."isPublished", d."isFiltered"
   from described d where d.oid ${EQ} d.top or d.kind ${NE} 'p' and not (
-    d.kind ${EQ} 'r' and d.persistence ${EQ} 'p' and d."isPublished" and not d."isFiltered")`;
+    d.kind ${EQ} 'r' and d.persistence ${EQ} 'p' and d."isHeap" and d."isPublished" and not d."isFiltered")`;
 
 export const PUBLICATION = `select pubinsert as "insert", pubupdate as "update", pubdelete as "delete",
     pubtruncate as "truncate", pubviaroot as "viaRoot"

@@ -49,7 +49,7 @@ function* relationReasons(reads: TreeReads, facts: Facts, publication: string): 
 const isTable = (kind: string): boolean => kind === "r" || kind === "p";
 
 function* reasonsOfRelation(relation: Relation, name: string, publication: string): Generator<string> {
-  const { kind, persistence, isSystem, isPublished, isFiltered } = relation;
+  const { kind, persistence, isHeap, isSystem, isPublished, isFiltered } = relation;
   if (isSystem) return yield `${name} is part of the system catalog`;
   if (persistence === "t") return yield `${name} is temporary`;
   if (persistence === "u") return yield `${name} is unlogged`;
@@ -57,6 +57,7 @@ function* reasonsOfRelation(relation: Relation, name: string, publication: strin
   if (!isTable(kind)) return yield `${name} is ${KINDS[kind] ?? `of a kind that is not known: ${kind}`}`;
   // Of a partitioned table the leaves are published. Each that is not is reported itself.
   if (kind === "p") return;
+  if (!isHeap) yield `${name} has an access method that need not take part in logical decoding`;
   if (!isPublished) yield `${name} is not in the publication "${publication}"`;
   else if (isFiltered) yield `${name} has a row filter in the publication "${publication}"`;
 }

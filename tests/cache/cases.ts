@@ -175,6 +175,7 @@ export const REASONS: readonly Reason[] = [
   reason("select id from of_kept", /public.kept is a materialized view/, "select id from cheaper"),
   reason("select id from remote", /public.remote is a foreign table/, "select id from items"),
   reason("select id from scratch", /public.scratch is unlogged/, "select id from items"),
+  reason("select id from of_other_heap", /public.of_other_heap has an access method/, "select id from items"),
   reason("select k from holed", /public.holed_2, a child of public.holed, is a foreign table/, "select k from holed_1"),
   reason(
     "select id from loose",

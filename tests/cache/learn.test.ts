@@ -272,7 +272,7 @@ describe.each(testServers().servers.map((server) => [server.major, server] as co
     }
 
     const isRead = ({ sql: text }: { readonly sql: string }) =>
-      !/^\s*(insert|update|delete|merge|show)|\b(delete from|insert into) /i.test(text);
+      !/^\s*(insert|update|delete|merge|show)|\bfor update\b|\b(delete from|insert into) /i.test(text);
 
     test("that a plan of the corpus of types has", { timeout: 600_000 }, async () => {
       let count = 0;
@@ -286,7 +286,7 @@ describe.each(testServers().servers.map((server) => [server.major, server] as co
         }
         const { relations, reasons } = await learn(db, { text }, { publication: "of_all" });
         expect(
-          reasons.filter((one) => /not known|could not be read/.test(one)),
+          reasons.filter((one) => /that is not known: |could not be read/.test(one)),
           text,
         ).toEqual([]);
         for (const name of await planned(db, text, new Set(relations))) missed.push(`${name}: ${text}`);
@@ -301,7 +301,10 @@ describe.each(testServers().servers.map((server) => [server.major, server] as co
         ...RELATIONS.map(([text]) => text),
         ...WITHOUT.filter((text) => !text.includes(";")),
         ...REASONS.filter(({ since = 0 }) => since <= major).flatMap(({ sql: text, without }) => [text, without]),
-      ].filter((text) => !text.includes("remote") && !/from holed\b/.test(text));
+      ]
+        // A foreign table of a wrapper without a handler has no plan.
+        .filter((text) => !text.includes("remote") && !/from holed\b/.test(text))
+        .map((text) => text.replace("other.", "further."));
       for (const role of ["", app]) {
         await using who = createClient(database.superuserUrl);
         await who.simple(`set search_path = more; grant usage on schema more, further to ${app}`);
@@ -319,6 +322,9 @@ describe.each(testServers().servers.map((server) => [server.major, server] as co
             if (role && (error as { code?: string }).code === "42501") return [];
             throw new Error(`${text}: ${String(error)}`);
           });
+          // What a function of the user's reads is hidden in its body: the function is a reason.
+          if ((learned as Learned).reasons.some((one) => /^(more\.)?(read_rows|hidden)\(.*is stable/.test(one)))
+            continue;
           for (const name of found) missed.push(`${name}: ${text}`);
         }
         expect(missed).toEqual([]);

@@ -17,6 +17,9 @@ export const schemaOf = (app: string): string => `
   create server yonder foreign data wrapper afar;
   create foreign table remote (id int) server yonder;
 
+  create access method other_heap type table handler heap_tableam_handler;
+  create table of_other_heap (id int primary key) using other_heap;
+
   create table parted (k int, v text) partition by list (k);
   create table parted_1 partition of parted for values in (1);
   create table parted_2 partition of parted for values in (2) partition by list (v);
@@ -87,7 +90,7 @@ export const schemaOf = (app: string): string => `
   create view of_secrets as select id from secrets;
   create policy of_late on secrets as restrictive to ${app} using (team > 0);
 
-  create publication p for table items, notes, filtered where (id > 0), parted, holed_1, parent, only loose, typed,
+  create publication p for table items, of_other_heap, notes, filtered where (id > 0), parted, holed_1, parent, only loose, typed,
     secrets, members, shades, empty_parted;
   create publication deaf for table items with (publish = 'insert, update, delete');
   create publication by_root for table parted, items with (publish_via_partition_root = true);

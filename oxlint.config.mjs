@@ -63,9 +63,9 @@ const allButCopies = {
   message: "Changes use the public API, and copies of what knows no connection.",
 };
 
-/** `pgz-edge/cache` asks by the public API, and reads SQL and trees. */
+/** `pgz-edge/cache` asks by the public API, follows changes, and reads SQL and trees. */
 const allButReaders = {
-  regex: `^\\.\\./(?!index\\.ts$|${READER})`,
+  regex: `^\\.\\./(?!(index|changes)\\.ts$|${READER})`,
   message: "The cache uses the public API, and copies of the readers.",
 };
 

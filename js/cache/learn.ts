@@ -51,9 +51,10 @@ export interface LearnOptions {
 }
 
 /**
- * Learns what the statement reads. Asks the server each time: whoever calls this keeps the answer.
+ * Learns what the statement reads. Asks the server each time: the caller keeps the answer.
  *
- * @throws UsageError `INVALID_QUERY` unless the text is one SELECT (or VALUES, TABLE, WITH) that neither writes nor locks
+ * @throws UsageError `INVALID_QUERY` unless the text is one SELECT (or VALUES, TABLE, WITH) that neither writes nor
+ * locks
  * @throws the server's error if it refuses the statement
  */
 export async function learn(
@@ -140,7 +141,9 @@ const targetsOf = (query: Node) =>
     .filter(({ resjunk }) => resjunk !== "true")
     .map(({ resname, resorigtbl, resorigcol }) => [plain(resname), Number(resorigtbl), Number(resorigcol)]);
 
-/** Notices at the level `log` bring the trees. Others may set these for a transaction, but only a superuser the log's. */
+/**
+ * Notices at the level `log` bring the trees. Any role may set these for a transaction; only a superuser the log's.
+ */
 export const BEGINNING = `select pg_catalog.pg_current_snapshot()::pg_catalog.text as snapshot,
     pg_catalog.pg_is_in_recovery() as "isStandby", pg_catalog.set_config('debug_print_rewritten', 'on', true) as a,
     pg_catalog.set_config('debug_pretty_print', 'off', true) as b,

@@ -274,7 +274,7 @@ describe.each(testServers().servers.map((server) => [server.major, server] as co
     const isRead = ({ sql: text }: { readonly sql: string }) =>
       !/^\s*(insert|update|delete|merge|show)|\bfor update\b|\b(delete from|insert into) /i.test(text);
 
-    test("that a plan of the corpus of types has", { timeout: 600_000 }, async () => {
+    test("that a plan of the corpus of types has", async () => {
       let count = 0;
       const missed: string[] = [];
       for (const { sql: text } of CORPUS.filter(({ since = 0 }) => since <= major)) {
@@ -296,7 +296,7 @@ describe.each(testServers().servers.map((server) => [server.major, server] as co
       expect(count).toBeGreaterThan(150);
     });
 
-    test("that a plan of this file's statements has, for a superuser and another", { timeout: 600_000 }, async () => {
+    test("that a plan of this file's statements has, for a superuser and another", async () => {
       const texts = [
         ...RELATIONS.map(([text]) => text),
         ...WITHOUT.filter((text) => !text.includes(";")),

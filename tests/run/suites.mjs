@@ -29,6 +29,7 @@ const onNodeOnly = [
   "other-servers",
   "cli",
   "replication",
+  "cache",
   "cluster",
 ];
 const workerdFaults = ["tests/workerd/faults.test.ts", "tests/workerd/pool-faults.test.ts"];

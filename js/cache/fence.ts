@@ -1,0 +1,215 @@
+// Which stored answers are too old: the state of the invalidator, and all its decisions.
+//
+// Knows fills, commits, tags and snapshots. Must not know SQL, a cache, a clock or a socket: each call is given the
+// time, and returns the tags to purge now.
+//
+// A fill is one run of a query whose answer a cache may store:
+//
+//   open ──── the query runs, its body is read ──── close ── settle ──▶ forgotten
+//    │                                               │          │
+//    the tags are known,                  the snapshot is      the cache has surely
+//    the snapshot is not                  known too            stored it by now
+//
+// A commit to a tag purges what is stored. It does not purge what will be stored later: an answer that was read before
+// the commit and reaches the cache after the purge would be served for its whole lifetime. So each fill is compared
+// with each commit to its tags. Where the fill's snapshot does not see the commit, its tags are purged at once, and
+// again when it has surely been stored (`settle` after its end). It does not matter which of the two is told first:
+//
+//   commit told before close   close() finds it in the log of commits
+//   commit told after close    commit() finds the fill among those that settle
+//   fill is never closed       it ends `maxFill` after it was opened, and its tags are purged as if it saw nothing
+//   commit is forgotten        a snapshot that may miss it counts as one that does
+//
+// A change of definitions (DDL) is a commit to EVERYTHING: a new table may hide another of the same name, so there is
+// no telling which statements it concerns. Both the query and the learning of its tags must have seen it: what was
+// learned before it may name the wrong tables, and so may what was learned after it, when the query ran on a standby
+// that had not replayed it.
+import { CommitLog, type Commit } from "./commit-log.ts";
+import { sees, type Snapshot } from "./visibility.ts";
+
+/** The tag of every answer. A commit with it has changed definitions. */
+export const EVERYTHING = "pg";
+
+export interface FenceOptions {
+  /** Milliseconds from the end of a body until a cache has surely stored it. */
+  readonly settle: number;
+  /** Milliseconds from the opening of a fill until its body has surely ended. */
+  readonly maxFill: number;
+  /** Milliseconds for which a commit is kept, unless there are too many: how old a snapshot may be. */
+  readonly keep: number;
+  /** Maximum fills that are open or settle. */
+  readonly maxFills: number;
+  /** Maximum commits that are kept. */
+  readonly maxCommits: number;
+}
+
+/** What a fill is known by when it is opened. */
+export interface Opening {
+  readonly id: string;
+  readonly tags: readonly string[];
+  /** The snapshot from before the tags were learned. */
+  readonly learned: Snapshot;
+  /** Milliseconds for which the answer may be stored. */
+  readonly maxAge: number;
+}
+
+/** What a fill is known by when its body has ended: all that is needed, also after a restart. */
+export interface Closing extends Opening {
+  /** The snapshot of the query, or an older one. */
+  readonly snapshot: Snapshot;
+}
+
+interface Fill {
+  readonly id: string;
+  /** With EVERYTHING. */
+  readonly tags: readonly string[];
+  readonly openedAt: number;
+  /** Undefined while the fill is open. */
+  readonly ended?: { readonly at: number; readonly answer: Closing };
+  /** Whether its tags are to be purged when it has settled. */
+  isStale: boolean;
+}
+
+const NOTHING: readonly string[] = [];
+
+export class Fence {
+  readonly #options: FenceOptions;
+  /** In the order of their opening. */
+  readonly #open = new Map<string, Fill>();
+  /** Fills that have ended less than `settle` ago, in the order of their ends. */
+  readonly #settling = new Set<Fill>();
+  /** Both of these by tag. */
+  readonly #byTag = new Map<string, Set<Fill>>();
+  readonly #log: CommitLog;
+  /** When each commit in the log was told. */
+  readonly #told: number[] = [];
+  /**
+   * By tag: until when an answer with it may be stored. A tag that no fill has used since its last purge is not stored
+   * anywhere, so a commit to it purges nothing.
+   */
+  readonly #storedUntil = new Map<string, number>();
+  /** Until then answers may be stored of which this object does not know; undefined: no longer. */
+  #unknownUntil: number | undefined;
+
+  /**
+   * `before`: commits with lower ids may have been processed in an earlier life of the invalidator. What was stored or
+   * begun in it is unknown: purge EVERYTHING now. `takeDue` says when to do so once more.
+   */
+  constructor(options: FenceOptions, before: number, now: number) {
+    this.#options = options;
+    this.#log = new CommitLog(options.maxCommits, before);
+    this.#unknownUntil = now + options.maxFill + options.settle;
+  }
+
+  /** Fills that are open or settle, and commits that are kept. */
+  get sizes() {
+    return { fills: this.#open.size + this.#settling.size, commits: this.#log.length, tags: this.#storedUntil.size };
+  }
+
+  /**
+   * Opens a fill. Returns why its answer must not be stored; undefined if it may be. Only after that may headers leave
+   * that let a cache store it.
+   */
+  open(opening: Opening, now: number): "outdated" | "full" | undefined {
+    if (this.#open.size + this.#settling.size >= this.#options.maxFills) return "full";
+    if (!this.#log.isSeenBy(opening.learned, [EVERYTHING])) return "outdated";
+    const fill = { id: opening.id, tags: [...opening.tags, EVERYTHING], openedAt: now, isStale: false };
+    this.#open.set(fill.id, fill);
+    this.#index(fill, now + this.#options.maxFill + this.#options.settle + opening.maxAge);
+    return undefined;
+  }
+
+  /** The body has ended, or has broken off. */
+  close(answer: Closing, now: number): readonly string[] {
+    const { openedAt = now } = this.#open.get(answer.id) ?? {};
+    this.abandon(answer.id);
+    const isStale = !this.isFresh(answer);
+    const fill = { id: answer.id, tags: [...answer.tags, EVERYTHING], openedAt, ended: { at: now, answer }, isStale };
+    this.#settling.add(fill);
+    this.#index(fill, now + this.#options.settle + answer.maxAge);
+    return isStale ? answer.tags : NOTHING;
+  }
+
+  /** No answer has left that a cache could store. */
+  abandon(id: string): void {
+    const fill = this.#open.get(id);
+    if (fill) this.#drop(fill);
+  }
+
+  /**
+   * A commit of the stream, in the stream's order. It may be acknowledged when the returned tags have been purged.
+   */
+  commit(commit: Commit, now: number): readonly string[] {
+    if (!commit.tags.length) return NOTHING;
+    this.#log.add(commit);
+    this.#told.push(now);
+    if (this.#told.length > this.#log.length) this.#told.shift(); // there were too many
+    for (const tag of commit.tags)
+      for (const fill of this.#byTag.get(tag) ?? []) fill.isStale ||= !!fill.ended && misses(fill.ended.answer, commit);
+    return this.#stored(commit.tags, now);
+  }
+
+  /** Whether an answer has all commits to its tags that were told so far. */
+  isFresh({ tags, learned, snapshot }: Pick<Closing, "tags" | "learned" | "snapshot">): boolean {
+    return this.#log.isSeenBy(learned, [EVERYTHING]) && this.#log.isSeenBy(snapshot, [...tags, EVERYTHING]);
+  }
+
+  /** The tags that are due: of fills that have settled, or were never closed. */
+  takeDue(now: number): readonly string[] {
+    const { settle, maxFill, keep } = this.#options;
+    const due = new Set<string>();
+    const drop = (fill: Fill, isStale: boolean) => {
+      if (isStale) for (const tag of fill.tags) if (tag !== EVERYTHING) due.add(tag);
+      this.#drop(fill);
+    };
+    for (const fill of this.#open.values()) {
+      if (fill.openedAt + maxFill + settle > now) break;
+      drop(fill, true);
+    }
+    for (const fill of this.#settling) {
+      if (fill.ended!.at + settle > now) break;
+      drop(fill, fill.isStale);
+    }
+    while (this.#told.length && this.#told[0]! + keep <= now) {
+      this.#told.shift();
+      this.#log.forgetFirst();
+    }
+    for (const [tag, until] of this.#storedUntil) if (until <= now) this.#storedUntil.delete(tag);
+    if (this.#unknownUntil === undefined || this.#unknownUntil > now) return this.#stored([...due], now);
+    this.#unknownUntil = undefined;
+    return [EVERYTHING];
+  }
+
+  /** The tags among these with which an answer may be stored. */
+  #stored(tags: readonly string[], now: number): readonly string[] {
+    if (this.#unknownUntil !== undefined) return tags;
+    return tags.filter((tag) => {
+      const mayBeStored = (this.#storedUntil.get(tag) ?? 0) > now;
+      if (!this.#byTag.has(tag)) this.#storedUntil.delete(tag); // the purge leaves none
+      return mayBeStored;
+    });
+  }
+
+  #index(fill: Fill, storedUntil: number): void {
+    for (const tag of fill.tags) {
+      const fills = this.#byTag.get(tag) ?? new Set();
+      this.#byTag.set(tag, fills.add(fill));
+      this.#storedUntil.set(tag, Math.max(this.#storedUntil.get(tag) ?? 0, storedUntil));
+    }
+  }
+
+  #drop(fill: Fill): void {
+    if (fill.ended) this.#settling.delete(fill);
+    else this.#open.delete(fill.id);
+    for (const tag of fill.tags) {
+      const fills = this.#byTag.get(tag)!;
+      fills.delete(fill);
+      if (!fills.size) this.#byTag.delete(tag);
+    }
+  }
+}
+
+/** Whether an answer lacks a commit to one of its tags. */
+function misses({ learned, snapshot }: Closing, { xid, tags }: Commit): boolean {
+  return !sees(snapshot, xid) || (tags.includes(EVERYTHING) && !sees(learned, xid));
+}

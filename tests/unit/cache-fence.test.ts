@@ -1,0 +1,194 @@
+// The fence of pgz-edge/cache, in the world of tests/support/cache-world.ts and alone.
+import { describe, expect, it } from "vitest";
+import { EVERYTHING, Fence, type Closing, type FenceOptions } from "../../js/cache/fence.ts";
+import { readSnapshot, sees, widened } from "../../js/cache/visibility.ts";
+import { runWorld, type Faults } from "../support/cache-world.ts";
+
+/** Fences that lack one thing. */
+class PurgesOnce extends Fence {
+  override takeDue(now: number): readonly string[] {
+    return super.takeDue(now).filter((tag) => tag === EVERYTHING);
+  }
+}
+class ForgetsOpenFills extends Fence {
+  override close(answer: Closing, now: number): readonly string[] {
+    const old = readSnapshot(`${Number.MAX_SAFE_INTEGER}:${Number.MAX_SAFE_INTEGER}:`, false);
+    super.close({ ...answer, snapshot: old, learned: old }, now);
+    return [];
+  }
+}
+class TrustsTheLearning extends Fence {
+  override close(answer: Closing, now: number): readonly string[] {
+    return super.close({ ...answer, learned: answer.snapshot }, now);
+  }
+  override open(opening: Parameters<Fence["open"]>[0], now: number): "full" | undefined {
+    const old = readSnapshot(`${Number.MAX_SAFE_INTEGER}:${Number.MAX_SAFE_INTEGER}:`, false);
+    return super.open({ ...opening, learned: old }, now) as "full" | undefined;
+  }
+}
+
+const planted: Record<string, Faults> = {
+  "a position stands for the snapshot": { positionForSnapshot: true },
+  "a standby's snapshot is read as a primary's": { trustsStandby: true },
+  "headers leave though the opening was refused": { ignoresRefusals: true },
+  "a fill is closed when its headers leave": { closesEarly: true },
+  "a new life does not purge what an earlier one may have left": { forgetsRestart: true },
+  "what is purged is not purged again": { fence: (...given) => new PurgesOnce(...given) },
+  "commits before the end of a fill are not compared with it": { fence: (...given) => new ForgetsOpenFills(...given) },
+  "tags are used that were learned before a change of definitions": {
+    fence: (...given) => new TrustsTheLearning(...given),
+  },
+};
+
+describe("in simulated time", () => {
+  it("no answer is served that lacks a commit for longer than promised", () => {
+    let [hits, purges] = [0, 0];
+    for (let seed = 1; seed <= 250; seed++) {
+      const outcome = runWorld(seed);
+      expect(outcome.violations, `seed ${seed}`).toEqual([]);
+      hits += outcome.hits;
+      purges += outcome.purges;
+    }
+    expect(hits).toBeGreaterThan(10_000); // most reads are not served otherwise, and then the property means little
+    expect(purges).toBeGreaterThan(10_000);
+  });
+
+  it.each(Object.entries(planted))("finds the fault: %s", (_, faults) => {
+    let seed = 1;
+    while (seed < 2_000 && !runWorld(seed, faults).violations.length) seed++;
+    expect(seed).toBeLessThan(2_000);
+  });
+});
+
+const OPTIONS: FenceOptions = { settle: 10, maxFill: 100, keep: 1_000, maxFills: 3, maxCommits: 2 };
+const snapshot = (text: string, isStandby = false) => readSnapshot(text, isStandby);
+/** A fence whose first time, in which it knows nothing of what is stored, is over. */
+function settled(): Fence {
+  const fence = new Fence(OPTIONS, 100, 0);
+  expect(fence.takeDue(110)).toEqual([EVERYTHING]);
+  return fence;
+}
+const fill = (id: string, seen = "200:200:", tags = ["a"]): Closing => ({
+  id,
+  tags,
+  maxAge: 1_000,
+  learned: snapshot("200:200:"),
+  snapshot: snapshot(seen),
+});
+
+describe("the fence", () => {
+  it("purges every tag until it knows what is stored, and then only tags that a fill has used", () => {
+    const fence = new Fence(OPTIONS, 100, 0);
+    expect(fence.commit({ xid: 200, tags: ["a"] }, 1)).toEqual(["a"]);
+    expect(fence.takeDue(109)).toEqual([]);
+    expect(fence.takeDue(110)).toEqual([EVERYTHING]);
+    expect(fence.commit({ xid: 201, tags: ["a"] }, 111)).toEqual([]);
+    fence.open(fill("1", "210:210:"), 112);
+    expect(fence.commit({ xid: 202, tags: ["a", "b"] }, 113)).toEqual(["a"]);
+  });
+
+  it("purges a tag once for all answers that were stored before", () => {
+    const fence = settled();
+    fence.open(fill("1"), 200);
+    fence.close(fill("1"), 210);
+    fence.takeDue(220);
+    expect(fence.commit({ xid: 200, tags: ["a"] }, 230)).toEqual(["a"]);
+    expect(fence.commit({ xid: 201, tags: ["a"] }, 231)).toEqual([]);
+  });
+
+  it("does not purge what is no longer stored because of its age", () => {
+    const fence = settled();
+    fence.open(fill("1"), 200);
+    fence.close(fill("1"), 210);
+    fence.takeDue(220);
+    fence.takeDue(1_310);
+    expect(fence.sizes).toEqual({ fills: 0, commits: 0, tags: 0 });
+    expect(fence.commit({ xid: 200, tags: ["a"] }, 1_311)).toEqual([]);
+  });
+
+  it("compares a fill with the commits before and after its end, and purges it again when it has settled", () => {
+    const fence = settled();
+    fence.open(fill("1"), 200);
+    fence.commit({ xid: 250, tags: ["a"] }, 205);
+    expect(fence.close(fill("1"), 210)).toEqual(["a"]);
+    expect(fence.takeDue(219)).toEqual([]);
+    expect(fence.takeDue(220)).toEqual(["a"]);
+    fence.open(fill("2", "251:251:"), 300);
+    expect(fence.close(fill("2", "251:251:"), 310)).toEqual([]);
+    fence.commit({ xid: 252, tags: ["a"] }, 311);
+    expect(fence.takeDue(320)).toEqual(["a"]);
+  });
+
+  it("purges the tags of a fill that is never closed, and none of one whose query has failed", () => {
+    const fence = settled();
+    fence.open(fill("1"), 200);
+    fence.open(fill("2", "200:200:", ["b"]), 200);
+    fence.abandon("2");
+    expect(fence.takeDue(309)).toEqual([]);
+    expect(fence.takeDue(310)).toEqual(["a"]);
+  });
+
+  it("refuses a fill beyond its bound, and one whose tags are older than a change of definitions", () => {
+    const fence = settled();
+    expect([1, 2, 3, 4].map((id) => fence.open(fill(`${id}`), 200))).toEqual([undefined, undefined, undefined, "full"]);
+    const other = settled();
+    other.commit({ xid: 205, tags: [EVERYTHING] }, 200);
+    expect(other.open(fill("1"), 201)).toBe("outdated");
+    expect(other.open({ ...fill("1"), learned: snapshot("206:206:") }, 201)).toBeUndefined();
+  });
+
+  it("counts a snapshot that may miss a forgotten commit as one that does", () => {
+    const fence = settled();
+    for (const xid of [300, 310, 320]) fence.commit({ xid, tags: ["b"] }, 200);
+    expect(fence.sizes.commits).toBe(2);
+    const isFresh = (text: string, isStandby = false) =>
+      fence.isFresh({ tags: ["a"], learned: snapshot("400:400:"), snapshot: snapshot(text, isStandby) });
+    expect([isFresh("300:300:"), isFresh("250:400:300"), isFresh("301:301:"), isFresh("290:301:", true)]).toEqual([
+      false,
+      false,
+      true,
+      false,
+    ]);
+    // What still runs has an id that was not forgotten; nothing is known of ids from before this life.
+    expect([isFresh("290:400:290"), isFresh("99:400:99")]).toEqual([true, false]);
+  });
+
+  it("forgets commits after their time", () => {
+    const fence = settled();
+    fence.commit({ xid: 300, tags: ["a"] }, 200);
+    fence.takeDue(1_199);
+    expect(fence.sizes.commits).toBe(1);
+    fence.takeDue(1_200);
+    expect(fence.sizes.commits).toBe(0);
+  });
+
+  it("closes a fill of an earlier life", () => {
+    const fence = settled();
+    fence.commit({ xid: 250, tags: ["a"] }, 205);
+    expect(fence.close(fill("of another life"), 210)).toEqual(["a"]);
+    expect(fence.takeDue(220)).toEqual(["a"]);
+  });
+});
+
+describe("snapshots", () => {
+  it("see what is below xmin, and below xmax unless it was running; on a standby only the first", () => {
+    const seen = (text: string, isStandby: boolean) =>
+      [741, 742, 743, 744, 748].filter((xid) => sees(snapshot(text, isStandby), xid));
+    expect(seen("742:748:743,745", false)).toEqual([741, 742, 744]);
+    expect(seen("742:748:", true)).toEqual([741]);
+  });
+
+  it.each(["", "1:2", "1:2:3,", "a:2:", "1:2:3;4", "9007199254740993:9007199254740993:"])(
+    "are refused in another form: %s",
+    (text) => expect(() => snapshot(text)).toThrow(SyntaxError),
+  );
+
+  it("give the upper half of an id that the log gives without it", () => {
+    const epoch = 2 ** 32;
+    expect(widened(5, 7)).toBe(5);
+    expect(widened(5, epoch + 7)).toBe(epoch + 5);
+    expect(widened(4_294_967_290, epoch + 7)).toBe(4_294_967_290);
+    expect(widened(7, epoch - 5)).toBe(epoch + 7);
+    expect(widened(4_294_967_290, 7)).toBe(4_294_967_290);
+  });
+});

@@ -122,7 +122,7 @@ export class Invalidator {
     const timer = setInterval(() => void this.#purges.add(fence.takeDue(now())), Math.max(10, settle / 4));
     try {
       await this.#purges.add([EVERYTHING]);
-      this.#feed = changes(this.#db, { slot, publication, signal, messages: true, origin: "any" });
+      this.#feed = changes(this.#db, { slot, publication, signal, messages: true });
       this.#fence = fence;
       await this.#follow(this.#feed, fence);
     } finally {

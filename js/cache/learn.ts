@@ -4,8 +4,9 @@
 // Knows the conversation with the server, and which of the trees that it shows is the statement's own (decision 0033).
 // Must not know nodes (tree-reads.ts), the catalog (facts.ts), or what bounds an answer (reasons.ts).
 //
-//   BEGIN, snapshot and settings, Parse of the statement, settings back     one round trip
-//   questions about what the tree names, COMMIT                             one round trip
+//   BEGIN, snapshot and settings                     one round trip: later calls wait until BEGIN is answered
+//   Parse of the statement, settings back            one round trip
+//   questions about what the tree names, COMMIT      one round trip
 //
 // The snapshot is taken before the server parses, so the catalog that the tree was made from is never older. The trees
 // go to the server's log too, unless a superuser asks (decision 0033).

@@ -14,9 +14,10 @@ begin
     if not exists (select from pg_catalog.pg_event_trigger_dropped_objects() as o where not o.is_temporary) then
       return;
     end if;
-  elsif tg_tag operator(pg_catalog.~~) 'DROP %' then
-    return; -- sql_drop says what is gone
-  elsif (select pg_catalog.count(*) operator(pg_catalog.>) 0 and pg_catalog.bool_and(o.schema_name operator(pg_catalog.=) 'pg_temp')
+  elsif tg_tag operator(pg_catalog.~~) 'DROP %' and tg_tag operator(pg_catalog.<>) 'DROP OWNED' then
+    return; -- sql_drop says what is gone; DROP OWNED also takes a role out of policies
+  elsif (select pg_catalog.count(*) operator(pg_catalog.>) 0
+           and pg_catalog.bool_and(o.schema_name is not null and o.schema_name operator(pg_catalog.=) 'pg_temp')
          from pg_catalog.pg_event_trigger_ddl_commands() as o) then
     return; -- a temporary table concerns its own session only, and no answer that reads one is stored
   end if;

@@ -113,7 +113,7 @@ export class Fence {
   open(opening: Opening, now: number): "outdated" | "full" | undefined {
     if (this.#open.size + this.#settling.size >= this.#options.maxFills) return "full";
     if (!this.#log.isSeenBy(opening.learned, [EVERYTHING])) return "outdated";
-    const fill = { id: opening.id, tags: [...opening.tags, EVERYTHING], openedAt: now, isStale: false };
+    const fill = { id: opening.id, tags: withAll(opening.tags), openedAt: now, isStale: false };
     this.#open.set(fill.id, fill);
     this.#index(fill, now + this.#options.maxFill + this.#options.settle + opening.maxAge);
     return undefined;
@@ -124,10 +124,10 @@ export class Fence {
     const { openedAt = now } = this.#open.get(answer.id) ?? {};
     this.abandon(answer.id);
     const isStale = !this.isFresh(answer);
-    const fill = { id: answer.id, tags: [...answer.tags, EVERYTHING], openedAt, ended: { at: now, answer }, isStale };
+    const fill = { id: answer.id, tags: withAll(answer.tags), openedAt, ended: { at: now, answer }, isStale };
     this.#settling.add(fill);
     this.#index(fill, now + this.#options.settle + answer.maxAge);
-    return isStale ? answer.tags : NOTHING;
+    return isStale ? ownOf(fill) : NOTHING;
   }
 
   /** No answer has left that a cache could store. */
@@ -159,7 +159,7 @@ export class Fence {
     const { settle, maxFill, keep } = this.#options;
     const due = new Set<string>();
     const drop = (fill: Fill, isStale: boolean) => {
-      if (isStale) for (const tag of fill.tags) if (tag !== EVERYTHING) due.add(tag);
+      if (isStale) for (const tag of ownOf(fill)) due.add(tag);
       this.#drop(fill);
     };
     for (const fill of this.#open.values()) {
@@ -208,6 +208,13 @@ export class Fence {
     }
   }
 }
+
+/** Each tag once, and EVERYTHING last. */
+const withAll = (tags: readonly string[]): readonly string[] => [...new Set([...tags, EVERYTHING])];
+
+/** The tags that purge one fill. An answer that reads no relation has only the tag of all. */
+const ownOf = ({ tags }: Fill): readonly string[] =>
+  tags.length > 1 ? tags.filter((tag) => tag !== EVERYTHING) : tags;
 
 /** Whether an answer lacks a commit to one of its tags. */
 function misses({ learned, snapshot }: Closing, { xid, tags }: Commit): boolean {

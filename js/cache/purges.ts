@@ -62,7 +62,11 @@ export class Purges {
       try {
         return void (await this.#purge(tags));
       } catch (error) {
-        this.#onFailure(error);
+        try {
+          this.#onFailure(error);
+        } catch {
+          // Nothing that the caller does with the news may end purging.
+        }
         await new Promise((resolve) => setTimeout(resolve, pause));
       }
   }

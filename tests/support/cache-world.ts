@@ -15,7 +15,7 @@ import { generator } from "./random.ts";
 export const TIMES = { settle: 50, maxFill: 400, propagation: 80, replay: 100, maxAge: 20_000, length: 6_000 };
 const RELATIONS = 3;
 /** By statement: the relations that it reads, before any definition has changed. */
-const STATEMENTS = [[0], [1], [2], [0, 1], [1, 2]];
+const STATEMENTS = [[0], [1], [2], [0, 1], [1, 2], []];
 /** A change of definitions moves each name to the next relation. */
 const relationsOf = (statement: number, version: number) =>
   STATEMENTS[statement]!.map((relation) => String((relation + version) % RELATIONS));

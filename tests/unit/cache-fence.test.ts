@@ -128,6 +128,19 @@ describe("the fence", () => {
     expect(fence.takeDue(310)).toEqual(["a"]);
   });
 
+  it("purges all for an answer that reads no relation, and takes a tag that is given twice once", () => {
+    const fence = settled();
+    fence.open(fill("1", "200:200:", []), 200);
+    fence.commit({ xid: 250, tags: [EVERYTHING] }, 205);
+    expect(fence.close(fill("1", "200:200:", []), 210)).toEqual([EVERYTHING]);
+    expect(fence.takeDue(220)).toEqual([EVERYTHING]);
+    const twice = { ...fill("2", "251:251:", ["a", "a", EVERYTHING]), learned: snapshot("251:251:") };
+    fence.open(twice, 300);
+    expect(fence.close(twice, 310)).toEqual([]);
+    fence.commit({ xid: 252, tags: ["a"] }, 311);
+    expect(fence.takeDue(320)).toEqual(["a"]);
+  });
+
   it("refuses a fill beyond its bound, and one whose tags are older than a change of definitions", () => {
     const fence = settled();
     expect([1, 2, 3, 4].map((id) => fence.open(fill(`${id}`), 200))).toEqual([undefined, undefined, undefined, "full"]);

@@ -16,7 +16,7 @@ import { widened } from "./visibility.ts";
 export interface InvalidatorOptions {
   /** A slot of its own, as of `changes`: no other reader may have it. */
   readonly slot: string;
-  /** The publication of the tables whose answers are stored, made by cache.sql. */
+  /** The publication of the tables whose answers are stored. */
   readonly publication: string;
   readonly purge: Purge;
   /** Milliseconds from the end of an answer's body until the cache has surely stored it. Default 2,000. */
@@ -58,8 +58,11 @@ const MAX_COMMITS = 100_000;
 /** Commits that wait for their purges before the stream waits too. */
 const MAX_WAITING = 10_000;
 
-/** The id that the next transaction gets, with 64 bits. */
-export const NEXT_XID = "select pg_catalog.pg_snapshot_xmax(pg_catalog.pg_current_snapshot())::pg_catalog.text as xmax";
+/**
+ * An id above all that were given before, with 64 bits. A snapshot's xmax is not: it is above those that are over, and
+ * what waits for a synchronous standby is not over, though it may have been told.
+ */
+export const NEW_XID = "select pg_catalog.pg_current_xact_id()::pg_catalog.text as xid";
 /** The tables that a table is a part of: partitioned ones, and those that it inherits from. */
 export const ANCESTORS = `with recursive ancestors (oid) as (
     select inhparent from pg_catalog.pg_inherits where inhrelid ${EQ} $1::pg_catalog.oid
@@ -112,8 +115,8 @@ export class Invalidator {
   /** Follows the changes until `signal` is aborted. Rejects when the stream cannot be followed. */
   async run(): Promise<void> {
     const { settle, maxFill, slot, publication, signal } = this.#options;
-    const { rows } = await this.#db.query<{ xmax: string }>(NEXT_XID);
-    this.#near = Number(rows[0]!.xmax);
+    const { rows } = await this.#db.query<{ xid: string }>(NEW_XID);
+    this.#near = Number(rows[0]!.xid);
     const fence = new Fence(
       { settle, maxFill, keep: 2 * (maxFill + settle), maxFills: MAX_FILLS, maxCommits: MAX_COMMITS },
       this.#near,

@@ -11,11 +11,11 @@
 // The snapshot is taken before the server parses, so the catalog that the tree was made from is never older. The trees
 // go to the server's log too, unless a superuser asks (decision 0033).
 import { UsageError, type Column, type Notice, type Transaction, type TransactionOptions } from "../index.ts";
-import { nodes, plain, type Node, type Value } from "../util/node-tree.ts";
+import { nodes, plain, treeIn, type Node, type Value } from "../util/node-tree.ts";
 import { EQ } from "../util/operators.ts";
 import { hasSeveral, SqlReader } from "../util/sql-reader.ts";
 import { factsOf, QUIET } from "./facts.ts";
-import { judged, treeIn } from "./reasons.ts";
+import { judged } from "./reasons.ts";
 import { hasTimeLiteral } from "./time-words.ts";
 import { TreeReads } from "./tree-reads.ts";
 

@@ -3,7 +3,7 @@
 // Knows what the catalog's facts mean for a cache. Must not know how they were asked for.
 //
 // What the facts do not name is a reason.
-import { everyNode, readTree, type Value } from "../util/node-tree.ts";
+import { everyNode, treeIn } from "../util/node-tree.ts";
 import type { Facts, Publication, Relation, Routine, Type } from "./facts.ts";
 import { JSON_TO_ROWS, PERSONAL, STABLE } from "./stable-functions.ts";
 import { TreeReads } from "./tree-reads.ts";
@@ -92,15 +92,6 @@ const VOLATILITIES: Readonly<Record<string, string>> = {
   s: "stable, and is not known to depend on its arguments alone",
 };
 const isKnown = (oid: number): boolean => STABLE.has(oid) || PERSONAL.has(oid) || JSON_TO_ROWS.has(oid);
-
-/** Returns the tree; `undefined` if it cannot be read. */
-export function treeIn(text: string): Value {
-  try {
-    return readTree(text);
-  } catch {
-    return undefined;
-  }
-}
 
 // -- expressions of the catalog ---------------------------------------------------------------------------------------
 

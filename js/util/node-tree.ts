@@ -63,6 +63,15 @@ export function readTree(text: string): Value {
   return tree;
 }
 
+/** Returns the tree; `undefined` if it cannot be read. */
+export function treeIn(text: string): Value {
+  try {
+    return readTree(text);
+  } catch {
+    return undefined;
+  }
+}
+
 /** Bytes of a full line. The server breaks lines at spaces, and after this many bytes if there is no space. */
 const LINE = 78;
 const isBroken = (text: string): boolean =>

@@ -16,7 +16,7 @@ const UNDONE = new Set(["select", "insert", "update", "delete", "merge", ""]);
 /** First words of statements that may be reads. With one of `WRITES` in them they are not. */
 const READS = new Set(["select", "values", "table", "with"]);
 const WRITES = new Set(["insert", "update", "delete", "merge", "into"]);
-/** They may run COMMIT, or commit a part of their work by themselves. In a transaction the server refuses either. */
+/** They may run COMMIT, or commit a part of their work by themselves. In a transaction neither happens. */
 const COMMITS = /^(call|do|vacuum|analyze|reindex|cluster|repack)$/;
 
 /**

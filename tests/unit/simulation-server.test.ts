@@ -57,8 +57,9 @@ function heldClock() {
     return { cancel: () => void (held.includes(one) && held.splice(held.indexOf(one), 1)) };
   };
   const end = (milliseconds: number) => {
-    const at = held.findIndex((one) => one.milliseconds === milliseconds);
-    held.splice(at, 1)[0]!.event();
+    const one = held.find((waiting) => waiting.milliseconds === milliseconds)!;
+    held.splice(held.indexOf(one), 1);
+    one.event();
   };
   return { now: 0, note: () => {}, after, end };
 }

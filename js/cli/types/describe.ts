@@ -10,7 +10,7 @@ import type { Client, Column, PgzError, PostgresError, Transaction } from "../..
 import { factsOf } from "./facts.ts";
 import { named, nullability, type Facts } from "./nullability.ts";
 import { targetsOf } from "./targets.ts";
-import { nodes, plain, readTree, type Value } from "../../util/node-tree.ts";
+import { nodes, plain, treeIn, type Value } from "../../util/node-tree.ts";
 import { EQ } from "../../util/operators.ts";
 
 /** The description of a statement. */
@@ -132,15 +132,6 @@ function withNull({ described, trees }: Parsed, facts: Facts): Described {
 
 /** Checked by name, because the client may come from another copy of the driver. */
 const isOfServer = (error: unknown): error is PostgresError => error instanceof Error && error.name === "PostgresError";
-
-/** Returns the tree; `undefined` if it cannot be read. */
-function treeIn(text: string): Value {
-  try {
-    return readTree(text);
-  } catch {
-    return undefined;
-  }
-}
 
 /** Drops the notices of the statements here, whose trees are not needed. */
 const QUIET = { observer: {} };

@@ -40,6 +40,10 @@ const INSTALLED = [
   ...["@sveltejs/kit", "@sveltejs/adapter-node", "@sveltejs/vite-plugin-svelte", "svelte", "vite"],
 ];
 
+/** A server may end an idle connection, and on a slow machine it is idle between two requests: each has its own. */
+const fetchOnce = (address: string | URL, options: RequestInit = {}) =>
+  fetch(address, { ...options, headers: { ...(options.headers as Record<string, string>), connection: "close" } });
+
 const filesOf = (page: string) =>
   [...read(page).matchAll(/^```\w+ (\S+\.\w+)\n([^]*?)^```/gm)].map(([, name, text]) => [name!, text!] as const);
 const configuration = filesOf("README.md").find(([name]) => name === "wrangler.jsonc")![1];
@@ -120,8 +124,8 @@ async function listening([command, ...words]: string[], folder = ""): Promise<st
   let said = "";
   child.stderr.on("data", (text) => (said += text));
   const address = `http://127.0.0.1:${port}/`;
-  for (let attempt = 0; child.exitCode === null && attempt < 150; attempt++) {
-    const answer = await fetch(`${address}users?after=${LAST}`).catch(() => undefined);
+  while (child.exitCode === null) {
+    const answer = await fetchOnce(`${address}users?after=${LAST}`).catch(() => undefined);
     await answer?.text();
     if (answer) return address;
     await new Promise((resolve) => setTimeout(resolve, 200));
@@ -141,11 +145,11 @@ const busy = async () =>
 async function works(address: string): Promise<void> {
   const users = new URL("users", address).href;
   const send = (body: string) =>
-    fetch(users, { method: "POST", body, headers: { "content-type": "application/json" } });
+    fetchOnce(users, { method: "POST", body, headers: { "content-type": "application/json" } });
   const post = (id: number, name: string | null = "Di") => send(JSON.stringify({ id, name }));
   await admin.query("delete from users where id < 1");
 
-  const few = await fetch(`${users}?after=${LAST - 2}`);
+  const few = await fetchOnce(`${users}?after=${LAST - 2}`);
   expect(few.headers.get("content-type")).toMatch(/^application\/x-ndjson/);
   expect(await rowsOf(few)).toEqual([LAST - 1, LAST]);
   expect((await post(0)).status).toBe(201);
@@ -154,7 +158,7 @@ async function works(address: string): Promise<void> {
   const said = async (answer: Promise<Response>) => [(await answer).status, await (await answer).json()];
   const misfit = "A value does not fit its column.";
   expect(await said(post(1))).toEqual([409, { error: "There is such a row already." }]);
-  expect(await said(fetch(`${users}?after=x`))).toEqual([400, { error: misfit }]);
+  expect(await said(fetchOnce(`${users}?after=x`))).toEqual([400, { error: misfit }]);
   expect(await said(send("{ id: 5 }"))).toEqual([400, { error: "The body is not JSON." }]);
   expect(await said(send("null"))).toEqual([400, { error: misfit }]);
   expect(await said(send('{ "id": 5 }'))).toEqual([400, { error: misfit }]);
@@ -162,27 +166,24 @@ async function works(address: string): Promise<void> {
   expect(await said(post(-9, null))).toEqual([422, { error: "name is missing." }]);
   expect(await said(post(-9, ""))).toEqual([422, { error: "It breaks a rule of its table (users_name_check)." }]);
   expect(await said(post(-9, "Zoe"))).toEqual([422, { error: "It names what does not exist (users_name_fkey)." }]);
-  expect((await fetch(new URL("nowhere", address))).status).toBe(404);
+  expect((await fetchOnce(new URL("nowhere", address))).status).toBe(404);
   await admin.query("alter table users rename to people");
   try {
-    const broken = await fetch(users);
+    const broken = await fetchOnce(users);
     expect([broken.status, await broken.json()]).toEqual([500, { error: "That did not work." }]);
   } finally {
     await admin.query("alter table people rename to users");
   }
-  expect(await rowsOf(await fetch(`${users}?after=${LAST - 1}`))).toEqual([LAST]);
+  expect(await rowsOf(await fetchOnce(`${users}?after=${LAST - 1}`))).toEqual([LAST]);
 
   await mayBeLeft(users);
   expect((await post(-1)).status).toBe(201);
 }
 
-/** A server may end an idle connection, and on a slow machine it is idle between two requests: each has its own. */
-const ONCE = { headers: { connection: "close" } } as const;
-
 /** A client that leaves, in the middle of a large result or before its first row, has its query cancelled. */
 async function mayBeLeft(address: string): Promise<void> {
   const leave = new AbortController();
-  const large = await fetch(address, { ...ONCE, signal: leave.signal });
+  const large = await fetchOnce(address, { signal: leave.signal });
   await large.body!.getReader().read();
   expect(await busy()).toBe(1);
   leave.abort();
@@ -217,7 +218,7 @@ describe("README.md", () => {
   test("the README's Worker answers as wrangler bundles it", async () => {
     const { stdout } = await wrangler(["deploy", "--dry-run", "--outdir", "out"], readme);
     expect(stdout).toMatch(/env\.HYPERDRIVE/);
-    expect(await rowsOf(await fetch(await inWorkerd("readme/out/worker.js")))).toEqual([2, 3]);
+    expect(await rowsOf(await fetchOnce(await inWorkerd("readme/out/worker.js")))).toEqual([2, 3]);
   });
 });
 
@@ -230,15 +231,15 @@ describe("docs/node.md", () => {
     const [, text] = /^```ts run\n(import \{ createServer[^]*?\.listen\()0\);/m.exec(page)!;
     project.write("page.ts", `${text}Number(process.env["PORT"]));`);
     const address = await listening([nodeBinary(22), "page.ts"]);
-    expect((await rowsOf(await fetch(address, ONCE))).length).toBe(LAST);
+    expect((await rowsOf(await fetchOnce(address))).length).toBe(LAST);
     await mayBeLeft(address);
     await admin.query("alter table users rename to people");
     try {
-      expect((await fetch(address, ONCE)).status).toBe(500);
+      expect((await fetchOnce(address)).status).toBe(500);
     } finally {
       await admin.query("alter table people rename to users");
     }
-    expect((await rowsOf(await fetch(address, ONCE))).length).toBe(LAST);
+    expect((await rowsOf(await fetchOnce(address))).length).toBe(LAST);
   });
 });
 
@@ -298,7 +299,7 @@ describe("docs/examples.md", () => {
       await promisify(execFile)(process.execPath, [next, "build", bundler], { cwd: project.at("next"), env });
       const address = await listening([process.execPath, next, "start", "-p", "PORT"], "next");
       await works(address);
-      const said = await (await fetch(new URL("edge", address))).text();
+      const said = await (await fetchOnce(new URL("edge", address))).text();
       expect(said).toMatch(/^UNSUPPORTED_ON_RUNTIME: There is no TCP here/);
     },
   );

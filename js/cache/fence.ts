@@ -23,7 +23,11 @@
 // A change of definitions (DDL) is a commit to EVERYTHING: a new table may hide another of the same name, so there is
 // no telling which statements it concerns. Both the query and the learning of its tags must have seen it: what was
 // learned before it may name the wrong tables, and so may what was learned after it, when the query ran on a standby
-// that had not replayed it.
+// that had not replayed it. What is learned lives for hours, so changes of definitions have a log of their own, which
+// other commits do not push out of memory.
+//
+// A transaction that runs while a table joins the publication: its changes of that table are never told. So after a
+// change of a publication nothing counts that was learned while such a transaction ran (`mayMiss`, `tellsFrom`).
 import { CommitLog, type Commit } from "./commit-log.ts";
 import { sees, type Snapshot } from "./visibility.ts";
 
@@ -41,6 +45,8 @@ export interface FenceOptions {
   readonly maxFills: number;
   /** Maximum commits that are kept. */
   readonly maxCommits: number;
+  /** Maximum changes of definitions that are kept, for however long. */
+  readonly maxDefinitions: number;
 }
 
 /** What a fill is known by when it is opened. */
@@ -81,6 +87,10 @@ export class Fence {
   /** Both of these by tag. */
   readonly #byTag = new Map<string, Set<Fill>>();
   readonly #log: CommitLog;
+  /** Changes of definitions: what is learned must have seen them all. */
+  readonly #definitions: CommitLog;
+  /** Of transactions with lower ids, changes of published tables may not be told. */
+  #toldFrom = 0;
   /** When each commit in the log was told. */
   readonly #told: number[] = [];
   /**
@@ -98,6 +108,7 @@ export class Fence {
   constructor(options: FenceOptions, before: number, now: number) {
     this.#options = options;
     this.#log = new CommitLog(options.maxCommits, before);
+    this.#definitions = new CommitLog(options.maxDefinitions, before);
     this.#unknownUntil = now + options.maxFill + options.settle;
   }
 
@@ -112,7 +123,7 @@ export class Fence {
    */
   open(opening: Opening, now: number): "outdated" | "full" | undefined {
     if (this.#open.size + this.#settling.size >= this.#options.maxFills) return "full";
-    if (!this.#log.isSeenBy(opening.learned, [EVERYTHING])) return "outdated";
+    if (!this.#isLearned(opening.learned)) return "outdated";
     const fill = { id: opening.id, tags: withAll(opening.tags), openedAt: now, isStale: false };
     this.#open.set(fill.id, fill);
     this.#index(fill, now + this.#options.maxFill + this.#options.settle + opening.maxAge);
@@ -142,6 +153,7 @@ export class Fence {
   commit(commit: Commit, now: number): readonly string[] {
     if (!commit.tags.length) return NOTHING;
     this.#log.add(commit);
+    if (commit.tags.includes(EVERYTHING)) this.#definitions.add({ xid: commit.xid, tags: [EVERYTHING] });
     this.#told.push(now);
     if (this.#told.length > this.#log.length) this.#told.shift(); // there were too many
     for (const tag of commit.tags)
@@ -151,7 +163,23 @@ export class Fence {
 
   /** Whether an answer has all commits to its tags that were told so far. */
   isFresh({ tags, learned, snapshot }: Pick<Closing, "tags" | "learned" | "snapshot">): boolean {
-    return this.#log.isSeenBy(learned, [EVERYTHING]) && this.#log.isSeenBy(snapshot, [...tags, EVERYTHING]);
+    return this.#isLearned(learned) && this.#log.isSeenBy(snapshot, [...tags, EVERYTHING]);
+  }
+
+  /** Whether what was learned at this snapshot is still true. */
+  #isLearned(learned: Snapshot): boolean {
+    return learned.xmin >= this.#toldFrom && this.#definitions.isSeenBy(learned, [EVERYTHING]);
+  }
+
+  /** A publication has changed: transactions that run may have changed a table before it joined. Nothing counts now. */
+  mayMiss(): void {
+    this.#toldFrom = Infinity;
+    for (const fill of this.#settling) fill.isStale = true;
+  }
+
+  /** Transactions from this id on are told. What was learned when all earlier ones were over counts again. */
+  tellsFrom(xid: number): void {
+    this.#toldFrom = xid;
   }
 
   /** The tags that are due: of fills that have settled, or were never closed. */

@@ -3,13 +3,19 @@
 // Knows the stream of changes, the catalog's inheritance, and when to ask the fence. Must not know HTTP or a platform,
 // or decide what is too old (fence.ts).
 //
+//   connection of the stream ── heartbeat comes back ── a life: fills may be opened ── the next connection ──▶
+//
+// A life has a fence of its own, and begins with a purge of all. After a failover, or a crash of a server with
+// asynchronous commits, an answer may have what the database has not, and ids are given again: no fence can tell. So
+// each connection of the stream is a new life.
+//
 // A commit is acknowledged when its tags, and those of all earlier commits, have been purged. So the server sends it
-// again to the next life of this process. What that life cannot know is purged as a whole when it begins. The stream
-// does not wait for purges: those of many commits become one call.
+// again to the next run. The stream does not wait for purges: those of many commits become one call.
 import { changes, type Changes, type Commit } from "../changes.ts";
+import { AbortError, UsageError, type Pool } from "../index.ts";
 import { EQ } from "../util/operators.ts";
-import type { Pool } from "../index.ts";
 import { Fence, EVERYTHING, type Closing, type Opening } from "./fence.ts";
+import { Heartbeat } from "./heartbeat.ts";
 import { Purges, type Purge } from "./purges.ts";
 import { widened } from "./visibility.ts";
 
@@ -24,12 +30,13 @@ export interface InvalidatorOptions {
   /** Maximum milliseconds from a query to the end of its answer's body. Default 60,000. */
   readonly maxFill?: number | undefined;
   /**
-   * Milliseconds that purging may be behind the database before no new answer is stored. Default 5,000.
+   * Milliseconds that purging may be behind the database before no new answer is stored. A message that goes through
+   * the database every `maxLag / 4` shows how far it is. Default 5,000.
    */
   readonly maxLag?: number | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** Is told of each purge that has failed. It is repeated until it has not. */
-  readonly onPurgeFailure?: ((error: unknown) => void) | undefined;
+  /** Is told why a purge, or a question to the database, has failed. It is repeated until it has not. */
+  readonly onFailure?: ((error: unknown) => void) | undefined;
 }
 
 /** The options that have defaults. */
@@ -44,17 +51,21 @@ export type Refusal = "outdated" | "full" | "behind" | "down";
 
 export interface InvalidatorStats {
   readonly state: "down" | "following";
-  /** Milliseconds for which the oldest purge has been waiting. */
+  /** Milliseconds: what was committed before has been purged. Infinity before the first heartbeat. */
   readonly lag: number;
   readonly fills: number;
   readonly commits: number;
   readonly tags: number;
 }
 
-/** The prefix of the messages of cache.sql. */
+/** The prefix of the messages of cache.sql. Their content is the command. */
 const DEFINITIONS_CHANGED = "pgz-edge/cache";
+const HEARTBEAT = "pgz-edge/cache-heartbeat";
+/** The end of the commands after which transactions that run may have changed a table before it was published. */
+const OF_PUBLICATION = " PUBLICATION";
 const MAX_FILLS = 100_000;
 const MAX_COMMITS = 100_000;
+const MAX_DEFINITIONS = 1_000;
 /** Commits that wait for their purges before the stream waits too. */
 const MAX_WAITING = 10_000;
 
@@ -63,6 +74,13 @@ const MAX_WAITING = 10_000;
  * what waits for a synchronous standby is not over, though it may have been told.
  */
 export const NEW_XID = "select pg_catalog.pg_current_xact_id()::pg_catalog.text as xid";
+/** Writes a heartbeat, and says whether the event triggers of cache.sql are there. */
+export const BEAT = `select pg_catalog.pg_logical_emit_message(true, '${HEARTBEAT}', $1::pg_catalog.text),
+  (select pg_catalog.count(*) from pg_catalog.pg_event_trigger as t
+    join pg_catalog.pg_proc as p on p.oid ${EQ} t.evtfoid
+    join pg_catalog.pg_namespace as n on n.oid ${EQ} p.pronamespace
+    where n.nspname ${EQ} 'pgz_edge_cache' and p.proname ${EQ} 'definitions_changed' and t.evtenabled ${EQ} 'A'
+  ) ${EQ} 3 as armed`;
 /** The tables that a table is a part of: partitioned ones, and those that it inherits from. */
 export const ANCESTORS = `with recursive ancestors (oid) as (
     select inhparent from pg_catalog.pg_inherits where inhrelid ${EQ} $1::pg_catalog.oid
@@ -72,25 +90,97 @@ export const ANCESTORS = `with recursive ancestors (oid) as (
 /** A tag for the answers that read this relation. It is not its name: a name says more than a stranger should know. */
 export const tagOf = (oid: number): string => `${EVERYTHING}-${oid.toString(36)}`;
 
+/** Milliseconds that a question to the database, or one call of `purge`, may take. */
+const LONGEST_CALL = 10_000;
+/** Milliseconds until a question that has failed is asked again. */
+const PAUSE = 1_000;
+
 export class Invalidator {
   readonly #db: Pool;
   readonly #options: InvalidatorOptions & Times;
-  readonly #purges: Purges;
-  #fence: Fence | undefined;
-  /** A recent id with 64 bits. */
-  #near = 0;
-  /** By relation: the tags of a change of it. Known until definitions change. */
-  readonly #tagsOf = new Map<number, Promise<readonly string[]>>();
-  /** When each commit came that has not been acknowledged, in their order. */
-  readonly #waiting: number[] = [];
-  #acknowledged = Promise.resolve();
-  #feed: Changes | undefined;
+  #run: Run | undefined;
 
   constructor(db: Pool, options: InvalidatorOptions) {
     this.#db = db;
     const { settle = 2_000, maxFill = 60_000, maxLag = 5_000 } = options;
     this.#options = { ...options, settle, maxFill, maxLag };
-    this.#purges = new Purges(options.purge, options.onPurgeFailure ?? (() => {}));
+  }
+
+  get stats(): InvalidatorStats {
+    return this.#run?.stats ?? NOT_RUNNING;
+  }
+
+  /**
+   * As {@link Fence.open}.
+   *
+   * @throws UsageError `INVALID_OPTION` if `maxAge` is no number of milliseconds
+   */
+  open(opening: Opening): Refusal | undefined {
+    if (!(opening.maxAge >= 0 && opening.maxAge < Infinity))
+      throw new UsageError("INVALID_OPTION", "maxAge must be a number of milliseconds, of at least 0.");
+    return this.#run ? this.#run.open(opening) : "down";
+  }
+
+  close(closing: Closing): void {
+    this.#run?.close(closing);
+  }
+
+  abandon(id: string): void {
+    this.#run?.abandon(id);
+  }
+
+  /**
+   * Follows the changes until `signal` is aborted. Rejects when the stream cannot be followed; call it again when the
+   * reason is mended.
+   *
+   * @throws UsageError `STREAM_OPEN` if it runs already, `INVALID_OPTION` if cache.sql was not run in the database
+   */
+  async run(): Promise<void> {
+    if (this.#run) throw new UsageError("STREAM_OPEN", "This invalidator runs already.");
+    this.#run = new Run(this.#db, this.#options);
+    try {
+      await this.#run.follow();
+    } finally {
+      this.#run.end();
+      this.#run = undefined;
+    }
+  }
+}
+
+const NOT_RUNNING: InvalidatorStats = { state: "down", lag: Infinity, fills: 0, commits: 0, tags: 0 };
+
+/** From the call of `run` to its end. */
+class Run {
+  readonly #db: Pool;
+  readonly #options: InvalidatorOptions & Times;
+  readonly #purges: Purges;
+  readonly #heartbeat: Heartbeat;
+  readonly #over = new AbortController();
+  /** Aborted by the caller, or by `#over`. */
+  readonly #signal: AbortSignal;
+  readonly #feed: Changes;
+  readonly #timer: ReturnType<typeof setInterval>;
+  /** Of this life. Without it nothing may be opened. */
+  #fence: Fence | undefined;
+  /** The connection of the stream whose life this is. */
+  #connection = 0;
+  /** A recent id with 64 bits. */
+  #near = 0;
+  /** By relation: the tags of a change of it. Known until definitions change. */
+  readonly #tagsOf = new Map<number, readonly string[]>();
+  /** When each commit came that has not been acknowledged, in their order. */
+  readonly #waiting: number[] = [];
+  #acknowledged = Promise.resolve();
+
+  constructor(db: Pool, options: InvalidatorOptions & Times) {
+    this.#db = db;
+    this.#options = options;
+    this.#purges = new Purges(options.purge, LONGEST_CALL, (error) => this.#tell(error));
+    this.#heartbeat = new Heartbeat((beat) => this.#beat(beat), options.maxLag / 4);
+    const { slot, publication, signal, settle } = options;
+    this.#signal = signal ? AbortSignal.any([signal, this.#over.signal]) : this.#over.signal;
+    this.#feed = changes(db, { slot, publication, signal: this.#signal, messages: true });
+    this.#timer = setInterval(() => this.#tick(), Math.max(10, settle / 4));
   }
 
   get stats(): InvalidatorStats {
@@ -98,7 +188,6 @@ export class Invalidator {
     return { state: this.#fence ? "following" : "down", lag: this.#lag(), ...sizes };
   }
 
-  /** As {@link Fence.open}. */
   open(opening: Opening): Refusal | undefined {
     if (!this.#fence) return "down";
     return this.#lag() > this.#options.maxLag ? "behind" : this.#fence.open(opening, now());
@@ -112,56 +201,62 @@ export class Invalidator {
     this.#fence?.abandon(id);
   }
 
-  /** Follows the changes until `signal` is aborted. Rejects when the stream cannot be followed. */
-  async run(): Promise<void> {
-    const { settle, maxFill, slot, publication, signal } = this.#options;
-    const { rows } = await this.#db.query<{ xid: string }>(NEW_XID);
-    this.#near = Number(rows[0]!.xid);
-    const fence = new Fence(
-      { settle, maxFill, keep: 2 * (maxFill + settle), maxFills: MAX_FILLS, maxCommits: MAX_COMMITS },
-      this.#near,
-      now(),
-    );
-    const timer = setInterval(() => void this.#purges.add(fence.takeDue(now())), Math.max(10, settle / 4));
+  end(): void {
+    this.#fence = undefined;
+    clearInterval(this.#timer);
+    this.#purges.end();
+    this.#over.abort();
+  }
+
+  async follow(): Promise<void> {
     try {
-      await this.#purges.add([EVERYTHING]);
-      this.#feed = changes(this.#db, { slot, publication, signal, messages: true });
-      this.#fence = fence;
-      await this.#follow(this.#feed, fence);
-    } finally {
-      this.#fence = undefined;
-      clearInterval(timer);
-      this.#purges.end();
+      await this.#follow();
+    } catch (error) {
+      if (this.#over.signal.aborted) throw this.#over.signal.reason;
+      throw this.#signal.aborted && !(error instanceof AbortError) ? new AbortError(this.#signal.reason) : error;
     }
   }
 
-  async #follow(feed: Changes, fence: Fence): Promise<void> {
+  async #follow(): Promise<void> {
     const oids = new Map<string, number>();
     let tags = new Set<string>();
+    let isOfPublication = false;
     const changed = async (schema: string, table: string) => {
       const oid = oids.get(JSON.stringify([schema, table]))!;
       for (const tag of await this.#tags(oid)) tags.add(tag);
     };
-    for await (const change of feed) {
-      if (change.kind === "schema") oids.set(JSON.stringify([change.schema, change.table]), change.oid);
+    for await (const change of this.#feed) {
+      if (change.kind === "begin") [tags, isOfPublication] = [new Set(), false];
+      else if (change.kind === "schema") oids.set(JSON.stringify([change.schema, change.table]), change.oid);
       else if (change.kind === "message") {
-        if (change.prefix === DEFINITIONS_CHANGED) tags.add(EVERYTHING);
+        if (change.prefix === HEARTBEAT) await this.#cameBack(change.content!);
+        if (change.prefix !== DEFINITIONS_CHANGED) continue;
+        tags.add(EVERYTHING);
+        isOfPublication ||= change.content!.endsWith(OF_PUBLICATION);
       } else if (change.kind === "truncate")
         for (const { schema, table } of change.tables) await changed(schema, table);
       else if ("table" in change) await changed(change.schema, change.table);
-      else if (change.kind === "commit") {
-        this.#commit(change, [...tags], fence);
-        tags = new Set();
-        if (this.#waiting.length > MAX_WAITING) await this.#acknowledged;
-      }
+      else if (change.kind === "commit") await this.#commit(change, [...tags], isOfPublication);
     }
   }
 
-  #commit(change: Commit, tags: readonly string[], fence: Fence): void {
+  async #commit(change: Commit, tags: readonly string[], isOfPublication: boolean): Promise<void> {
+    if (this.#feed.stats().connections !== this.#connection) this.#fence = undefined;
+    const fence = this.#fence;
     const xid = widened(change.xid, this.#near);
     this.#near = Math.max(this.#near, xid);
     if (tags.includes(EVERYTHING)) this.#tagsOf.clear();
-    const purged = this.#purges.add(fence.commit({ xid, tags }, now()));
+    this.#purgeOf(change, fence ? fence.commit({ xid, tags }, now()) : tags);
+    if (fence && isOfPublication) {
+      fence.mayMiss();
+      fence.tellsFrom(await this.#newXid());
+    }
+    if (this.#waiting.length > MAX_WAITING) await this.#orOver(this.#acknowledged);
+  }
+
+  /** Acknowledges the commit when it and all before it have been purged. */
+  #purgeOf(change: Commit, tags: readonly string[]): void {
+    const purged = this.#purges.add(tags);
     this.#waiting.push(now());
     this.#acknowledged = this.#acknowledged.then(async () => {
       await purged;
@@ -170,27 +265,104 @@ export class Invalidator {
     });
   }
 
+  // -- lives ---------------------------------------------------------------------------------------------------------
+
+  #tick(): void {
+    if (this.#fence) void this.#purges.add(this.#fence.takeDue(now()));
+    const { connections, state } = this.#feed.stats();
+    if (state === "streaming") this.#heartbeat.tick(connections, connections !== this.#connection, now());
+  }
+
+  /** Writes a heartbeat. Never rejects: what does not come back says enough. */
+  async #beat(beat: string): Promise<void> {
+    try {
+      const { rows } = await this.#db.query<{ armed: boolean }>(BEAT, [beat], { timeout: LONGEST_CALL });
+      if (!rows[0]!.armed) this.#over.abort(unarmed());
+    } catch (error) {
+      this.#tell(error);
+    }
+  }
+
+  /**
+   * A heartbeat has come back. If it was written since the stream connected, the server that the stream reads is the one
+   * that is written to, and a life may begin.
+   */
+  async #cameBack(beat: string): Promise<void> {
+    const connection = this.#heartbeat.came(beat);
+    if (connection === this.#connection || connection !== this.#feed.stats().connections) return;
+    this.#near = await this.#newXid();
+    this.#connection = connection;
+    const { settle, maxFill } = this.#options;
+    const bounds = { maxFills: MAX_FILLS, maxCommits: MAX_COMMITS, maxDefinitions: MAX_DEFINITIONS };
+    this.#fence = new Fence({ settle, maxFill, keep: 2 * (maxFill + settle), ...bounds }, this.#near, now());
+    this.#tagsOf.clear();
+    void this.#purges.add([EVERYTHING]);
+  }
+
+  /** Milliseconds: what was committed before has been purged. */
+  #lag(): number {
+    const [oldest] = this.#waiting;
+    return Math.max(this.#heartbeat.age(now()), oldest === undefined ? 0 : now() - oldest);
+  }
+
+  // -- questions -----------------------------------------------------------------------------------------------------
+
   /**
    * The tags of a change of a relation: its own, and those of the tables that it is a part of, since a query names
    * these. The catalog may already have a definition that the stream has not reached. That change of definitions
    * purges everything when it comes.
    */
-  #tags(oid: number): Promise<readonly string[]> {
+  async #tags(oid: number): Promise<readonly string[]> {
     const known = this.#tagsOf.get(oid);
     if (known) return known;
-    const asked = this.#db
-      .query<{ oid: number }>(ANCESTORS, [oid])
-      .then(({ rows }) => [oid, ...rows.map((row) => row.oid)].map(tagOf));
-    this.#tagsOf.set(oid, asked);
-    return asked;
+    const ancestors = await this.#ask<{ oid: number }>(ANCESTORS, [oid]);
+    const tags = [oid, ...ancestors.map((row) => row.oid)].map(tagOf);
+    this.#tagsOf.set(oid, tags);
+    return tags;
   }
 
-  /** Milliseconds that purging is behind the database, as far as is known here. */
-  #lag(): number {
-    const [oldest] = this.#waiting;
-    const ofStream = 1_000 * (this.#feed?.stats().lagSeconds ?? 0);
-    return Math.max(ofStream, oldest === undefined ? 0 : now() - oldest);
+  async #newXid(): Promise<number> {
+    const [row] = await this.#ask<{ xid: string }>(NEW_XID, []);
+    return Number(row!.xid);
   }
+
+  /** Asks until there is an answer, or the run is over. Meanwhile the stream waits, and {@link #lag} grows. */
+  async #ask<Row>(text: string, values: readonly unknown[]): Promise<readonly Row[]> {
+    for (;;)
+      try {
+        return (await this.#db.query<Row>(text, values, { timeout: LONGEST_CALL })).rows;
+      } catch (error) {
+        this.#tell(error);
+        await this.#orOver(new Promise((resolve) => setTimeout(resolve, PAUSE)));
+      }
+  }
+
+  /** Waits for `work`. Rejects when the run is over. */
+  async #orOver(work: Promise<unknown>): Promise<void> {
+    const signal = this.#signal;
+    signal.throwIfAborted();
+    let abort!: () => void;
+    const over = new Promise<never>((_, reject) => (abort = () => reject(signal.reason)));
+    signal.addEventListener("abort", abort);
+    await Promise.race([work, over]).finally(() => signal.removeEventListener("abort", abort));
+  }
+
+  /** Nothing that the caller does with the news may end the run. */
+  #tell(error: unknown): void {
+    try {
+      this.#options.onFailure?.(error);
+    } catch {
+      // It is the caller's.
+    }
+  }
+}
+
+function unarmed(): UsageError {
+  return new UsageError(
+    "INVALID_OPTION",
+    "The database does not tell of changed definitions: its event triggers of pgz-edge/cache are missing or not " +
+      "ENABLE ALWAYS. Run cache.sql, which is in the package, in this database as a superuser.",
+  );
 }
 
 const now = () => performance.now();

@@ -19,14 +19,16 @@ interface Waiting {
 
 export class Purges {
   readonly #purge: Purge;
+  readonly #longest: number;
   readonly #onFailure: (error: unknown) => void;
   #next: Waiting | undefined;
   #isRunning = false;
   #isOver = false;
 
-  /** `onFailure` is told each failed attempt. */
-  constructor(purge: Purge, onFailure: (error: unknown) => void) {
+  /** An attempt that takes `longest` milliseconds has failed. `onFailure` is told each that has. It never throws. */
+  constructor(purge: Purge, longest: number, onFailure: (error: unknown) => void) {
     this.#purge = purge;
+    this.#longest = longest;
     this.#onFailure = onFailure;
   }
 
@@ -57,16 +59,21 @@ export class Purges {
     this.#isRunning = false;
   }
 
+  async #attempt(tags: readonly string[]): Promise<void> {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const late = new Promise<never>((_, reject) => {
+      const give = () => reject(new Error(`The purge was not answered within ${this.#longest} ms.`));
+      timer = setTimeout(give, this.#longest);
+    });
+    await Promise.race([this.#purge(tags), late]).finally(() => clearTimeout(timer));
+  }
+
   async #untilPurged(tags: readonly string[]): Promise<void> {
     for (let pause = FIRST_PAUSE; !this.#isOver; pause = Math.min(2 * pause, LONGEST_PAUSE))
       try {
-        return void (await this.#purge(tags));
+        return await this.#attempt(tags);
       } catch (error) {
-        try {
-          this.#onFailure(error);
-        } catch {
-          // Nothing that the caller does with the news may end purging.
-        }
+        this.#onFailure(error);
         await new Promise((resolve) => setTimeout(resolve, pause));
       }
   }

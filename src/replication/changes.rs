@@ -59,6 +59,9 @@ pub struct Changes {
     relations: BTreeMap<u32, Relation>,
     /// Each table's description as it arrived, by the table's OID.
     described: BTreeMap<u32, Box<[u8]>>,
+    /// The OID of the table that was last reported under each name. A reader knows a table by its name, so a table
+    /// that takes its name back from another is reported again.
+    owners: BTreeMap<Box<[u8]>, u32>,
     /// Other descriptions that came with transactions that were yielded earlier. They are reported only if a change
     /// follows that has them. Empty: there is none.
     unreported: BTreeMap<u32, Box<[u8]>>,
@@ -107,6 +110,7 @@ impl Changes {
             types: Types::default(),
             relations: BTreeMap::new(),
             described: BTreeMap::new(),
+            owners: BTreeMap::new(),
             unreported: BTreeMap::new(),
             wanted: Vec::new(),
             lines: Lines::new(),
@@ -561,6 +565,10 @@ impl Changes {
         }
         self.described.insert(oid, described.into());
         let relation = Relation::new(message, self.options, &self.types);
+        let before = self.owners.insert(relation.place.clone(), oid);
+        if let Some(before) = before.filter(|before| *before != oid) {
+            self.described.remove(&before);
+        }
         self.head("schema", at);
         self.lines.place(&relation);
         self.lines.columns(&relation);

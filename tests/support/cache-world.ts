@@ -170,6 +170,7 @@ class World {
       keep: 1_000,
       maxFills: 30,
       maxCommits: 8,
+      maxDefinitions: 3,
     };
     const make = this.#faults.fence ?? ((...given: ConstructorParameters<typeof Fence>) => new Fence(...given));
     const fence = make(options, this.#nextXid, this.#now);

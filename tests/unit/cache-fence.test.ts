@@ -60,7 +60,7 @@ describe("in simulated time", () => {
   });
 });
 
-const OPTIONS: FenceOptions = { settle: 10, maxFill: 100, keep: 1_000, maxFills: 3, maxCommits: 2 };
+const OPTIONS: FenceOptions = { settle: 10, maxFill: 100, keep: 1_000, maxFills: 3, maxCommits: 2, maxDefinitions: 2 };
 const snapshot = (text: string, isStandby = false) => readSnapshot(text, isStandby);
 /** A fence whose first time, in which it knows nothing of what is stored, is over. */
 function settled(): Fence {
@@ -148,6 +148,31 @@ describe("the fence", () => {
     other.commit({ xid: 205, tags: [EVERYTHING] }, 200);
     expect(other.open(fill("1"), 201)).toBe("outdated");
     expect(other.open({ ...fill("1"), learned: snapshot("206:206:") }, 201)).toBeUndefined();
+  });
+
+  it("keeps what was learned for as long as definitions do not change", () => {
+    const fence = settled();
+    for (const xid of [300, 310, 320]) fence.commit({ xid, tags: ["a"] }, 200);
+    fence.takeDue(5_000);
+    expect(fence.open(fill("1"), 5_001)).toBeUndefined();
+    for (const xid of [330, 340, 350]) fence.commit({ xid, tags: [EVERYTHING] }, 5_002);
+    // Of three changes two are kept.
+    expect(fence.open({ ...fill("2"), learned: snapshot("330:351:330") }, 5_003)).toBe("outdated");
+    expect(fence.open({ ...fill("3"), learned: snapshot("351:351:") }, 5_003)).toBeUndefined();
+  });
+
+  it("counts nothing that was learned while a transaction ran that may not be told", () => {
+    const fence = settled();
+    const learned = (text: string) => ({ ...fill("1"), learned: snapshot(text), snapshot: snapshot(text) });
+    fence.open(learned("200:200:"), 200);
+    fence.close(learned("200:200:"), 201);
+    fence.mayMiss();
+    expect(fence.open(learned("250:260:250"), 202)).toBe("outdated");
+    expect(fence.takeDue(211)).toEqual(["a"]);
+    fence.tellsFrom(260);
+    expect(fence.open(learned("250:261:250"), 212)).toBe("outdated");
+    expect(fence.isFresh(learned("250:261:250"))).toBe(false);
+    expect(fence.open(learned("260:261:"), 212)).toBeUndefined();
   });
 
   it("counts a snapshot that may miss a forgotten commit as one that does", () => {

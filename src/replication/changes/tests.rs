@@ -148,6 +148,17 @@ fn a_table_is_described_once_and_again_when_it_has_changed() {
 }
 
 #[test]
+fn a_table_that_takes_its_name_back_is_described_again() {
+    let mut stream = Stream::new();
+    stream.begin(7, 0x100).users().lines();
+    let another = [b"R\0\0\x40\x02", &USERS[4..]].concat();
+    stream.receive(&[&another]);
+    assert!(stream.lines().contains("\"oid\":16386"));
+    assert!(stream.users().lines().contains("\"oid\":16385"));
+    assert_eq!(stream.users().lines(), "");
+}
+
+#[test]
 fn messages_are_text_or_bytes_and_may_be_outside_of_a_transaction() {
     let mut stream = Stream::new();
     stream.receive(&[b"M\0", &0x99_u64.to_be_bytes(), b"app\0\0\0\0\x02hi"]);

@@ -26,6 +26,14 @@ test("a statement that an advice gives the reader names everything with its sche
   for (const text of given) expect(faultsOf(text), text).toEqual([]);
 });
 
+// It runs as a superuser in every session that changes a definition.
+test("the function of cache.sql names everything with its schema", () => {
+  const setup = readFileSync(path.join(root, "js/cache/cache.sql"), "utf8");
+  const bodies = [...setup.matchAll(/returns event_trigger\n[^$]*\$\$(.*?)\$\$;/gs)].map(([, body]) => body);
+  expect(bodies).toHaveLength(1);
+  expect(faultsOf(`do $$${bodies[0]}$$`)).toEqual([]);
+});
+
 test("each qualification that is taken away is reported", () => {
   const all = statements.flatMap(({ text }) => [...unqualified(text)]);
   expect(all.length).toBeGreaterThan(400);

@@ -1,0 +1,58 @@
+// Purges of pgz-edge/cache: one call at a time, repeated until the platform has answered.
+import { expect, test } from "vitest";
+import { Purges } from "../../js/cache/purges.ts";
+import { Heartbeat } from "../../js/cache/heartbeat.ts";
+
+test("tags that come while a call runs become one call", async () => {
+  const calls: (readonly string[])[] = [];
+  const purges = new Purges(
+    async (tags) => void calls.push(tags),
+    60_000,
+    () => {},
+  );
+  await Promise.all([purges.add(["a"]), purges.add(["b", "c"]), purges.add(["c"]), purges.add([])]);
+  expect(calls).toEqual([["a"], ["b", "c"]]);
+});
+
+test("a platform takes 1,000 tags at a time", async () => {
+  const sizes: number[] = [];
+  const purges = new Purges(
+    async (tags) => void sizes.push(tags.length),
+    60_000,
+    () => {},
+  );
+  await purges.add(Array.from({ length: 2_001 }, (_, n) => `${n}`));
+  expect(sizes).toEqual([1_000, 1_000, 1]);
+});
+
+test("a call that fails, or is never answered, is made again", async () => {
+  const told: unknown[] = [];
+  let calls = 0;
+  const purge = () => {
+    calls++;
+    if (calls === 1) throw new Error("refused");
+    return calls === 2 ? new Promise<void>(() => {}) : Promise.resolve();
+  };
+  await new Purges(purge, 5, (error) => void told.push(error)).add(["a"]);
+  expect(calls).toBe(3);
+  expect(told.map(String)).toEqual(["Error: refused", "Error: The purge was not answered within 5 ms."]);
+});
+
+test("a heartbeat says which connection it was written for, and when", async () => {
+  const sent: string[] = [];
+  const heartbeat = new Heartbeat(async (beat) => void sent.push(beat), 100);
+  heartbeat.tick(1, false, 1_000);
+  heartbeat.tick(1, true, 1_001); // the first is still being written
+  await Promise.resolve();
+  await Promise.resolve();
+  heartbeat.tick(1, false, 1_099);
+  heartbeat.tick(2, false, 1_100);
+  expect(sent).toHaveLength(2);
+  expect(heartbeat.age(1_150)).toBe(Infinity);
+  expect(heartbeat.came(sent[0]!)).toBe(1);
+  expect(heartbeat.age(1_150)).toBe(150);
+  expect(heartbeat.came(sent[1]!)).toBe(2);
+  expect(heartbeat.age(1_150)).toBe(50);
+  expect(heartbeat.came(`another's 1 1149`)).toBeUndefined();
+  expect(heartbeat.age(1_150)).toBe(50);
+});

@@ -65,7 +65,7 @@ const allButCopies = {
 
 /** `pgz-edge/cache` asks by the public API, follows changes, and reads SQL and trees. */
 const allButReaders = {
-  regex: `^\\.\\./(?!(index|changes)\\.ts$|${READER})`,
+  regex: `^\\.\\./(?!(index|changes|util/deadline)\\.ts$|${READER})`,
   message: "The cache uses the public API, and copies of the readers.",
 };
 

@@ -5,9 +5,9 @@
 create schema if not exists pgz_edge_cache;
 revoke all on schema pgz_edge_cache from public;
 
--- Runs with the rights of its owner, so that no DDL fails because its role may not write a message. It takes nothing from
--- that role but the command's name. Its search_path is its own, so that no schema of that role's can put another function
--- or operator in the place of one of these.
+-- Runs with the rights of its owner, so that no DDL fails because its role may not write a message. It takes nothing
+-- from that role but the command's name. Its search_path is its own, so that no schema of that role's can put another
+-- function or operator in the place of one of these.
 create or replace function pgz_edge_cache.definitions_changed() returns event_trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin

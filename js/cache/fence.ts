@@ -29,10 +29,8 @@
 // A transaction that runs while a table joins the publication: its changes of that table are never told. So after a
 // change of a publication nothing counts that was learned while such a transaction ran (`mayMiss`, `tellsFrom`).
 import { CommitLog, type Commit } from "./commit-log.ts";
+import { EVERYTHING } from "./tags.ts";
 import { sees, type Snapshot } from "./visibility.ts";
-
-/** The tag of every answer. A commit with it has changed definitions. */
-export const EVERYTHING = "pg";
 
 export interface FenceOptions {
   /** Milliseconds from the end of a body until a cache has surely stored it. */
@@ -53,14 +51,14 @@ export interface FenceOptions {
 export interface Opening {
   readonly id: string;
   readonly tags: readonly string[];
-  /** The snapshot from before the tags were learned. */
-  readonly learned: Snapshot;
   /** Milliseconds for which the answer may be stored. */
   readonly maxAge: number;
 }
 
 /** What a fill is known by when its body has ended: all that is needed, also after a restart. */
 export interface Closing extends Opening {
+  /** The snapshot from before the tags were learned. */
+  readonly learned: Snapshot;
   /** The snapshot of the query, or an older one. */
   readonly snapshot: Snapshot;
 }
@@ -118,16 +116,15 @@ export class Fence {
   }
 
   /**
-   * Opens a fill. Returns why its answer must not be stored; undefined if it may be. Only after that may headers leave
-   * that let a cache store it.
+   * Opens a fill whose tags are still true ({@link isLearned}). Returns whether its answer may be stored. Only after
+   * that may headers leave that let a cache store it. It may not if there are too many, or if the id is in use.
    */
-  open(opening: Opening, now: number): "outdated" | "full" | undefined {
-    if (this.#open.size + this.#settling.size >= this.#options.maxFills) return "full";
-    if (!this.#isLearned(opening.learned)) return "outdated";
+  open(opening: Opening, now: number): boolean {
+    if (this.#open.size + this.#settling.size >= this.#options.maxFills || this.#open.has(opening.id)) return false;
     const fill = { id: opening.id, tags: withAll(opening.tags), openedAt: now, isStale: false };
     this.#open.set(fill.id, fill);
     this.#index(fill, now + this.#options.maxFill + this.#options.settle + opening.maxAge);
-    return undefined;
+    return true;
   }
 
   /** The body has ended, or has broken off. */
@@ -163,11 +160,11 @@ export class Fence {
 
   /** Whether an answer has all commits to its tags that were told so far. */
   isFresh({ tags, learned, snapshot }: Pick<Closing, "tags" | "learned" | "snapshot">): boolean {
-    return this.#isLearned(learned) && this.#log.isSeenBy(snapshot, [...tags, EVERYTHING]);
+    return this.isLearned(learned) && this.#log.isSeenBy(snapshot, [...tags, EVERYTHING]);
   }
 
-  /** Whether what was learned at this snapshot is still true. */
-  #isLearned(learned: Snapshot): boolean {
+  /** Whether tags that were learned at this snapshot are still true. */
+  isLearned(learned: Snapshot): boolean {
     return learned.xmin >= this.#toldFrom && this.#definitions.isSeenBy(learned, [EVERYTHING]);
   }
 

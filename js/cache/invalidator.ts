@@ -14,10 +14,12 @@
 import { changes, type Changes, type Commit } from "../changes.ts";
 import { AbortError, UsageError, type Pool } from "../index.ts";
 import { EQ } from "../util/operators.ts";
-import { Fence, EVERYTHING, type Closing, type Opening } from "./fence.ts";
+import { Dependencies, type Dependency } from "./dependencies.ts";
+import { Fence } from "./fence.ts";
 import { Heartbeat } from "./heartbeat.ts";
 import { Purges, type Purge } from "./purges.ts";
-import { widened } from "./visibility.ts";
+import { EVERYTHING, tagOf } from "./tags.ts";
+import { readSnapshot, widened } from "./visibility.ts";
 
 export interface InvalidatorOptions {
   /** A slot of its own, as of `changes`: no other reader may have it. */
@@ -46,8 +48,30 @@ interface Times {
   readonly maxLag: number;
 }
 
-/** Why an answer must not be stored. */
-export type Refusal = "outdated" | "full" | "behind" | "down";
+/** Why an answer must not be stored: `unknown` until {@link Invalidator.learn} has been told of the statement. */
+export type Refusal = "unknown" | "full" | "behind" | "down";
+
+/** A query that is about to run. */
+export interface FillOpening {
+  readonly id: string;
+  /** Its text. */
+  readonly statement: string;
+  /** Milliseconds for which the answer may be stored. */
+  readonly maxAge: number;
+}
+
+/** What the invalidator says to it. */
+export type Opened = { readonly refusal: Refusal } | { readonly known: readonly Dependency[] };
+
+/** An answer whose body has ended, with what is known of its statement, and what was true when it ran. */
+export interface FillClosing {
+  readonly id: string;
+  readonly dependency: Dependency;
+  /** pg_current_snapshot() as text, of the query or older. */
+  readonly snapshot: string;
+  readonly isStandby: boolean;
+  readonly maxAge: number;
+}
 
 export interface InvalidatorStats {
   readonly state: "down" | "following";
@@ -66,6 +90,7 @@ const OF_PUBLICATION = " PUBLICATION";
 const MAX_FILLS = 100_000;
 const MAX_COMMITS = 100_000;
 const MAX_DEFINITIONS = 1_000;
+const MAX_STATEMENTS = 10_000;
 /** Commits that wait for their purges before the stream waits too. */
 const MAX_WAITING = 10_000;
 
@@ -86,9 +111,6 @@ export const ANCESTORS = `with recursive ancestors (oid) as (
     select inhparent from pg_catalog.pg_inherits where inhrelid ${EQ} $1::pg_catalog.oid
     union select inhparent from ancestors, pg_catalog.pg_inherits where inhrelid ${EQ} ancestors.oid
   ) select oid from ancestors`;
-
-/** A tag for the answers that read this relation. It is not its name: a name says more than a stranger should know. */
-export const tagOf = (oid: number): string => `${EVERYTHING}-${oid.toString(36)}`;
 
 /** Milliseconds that a question to the database, or one call of `purge`, may take. */
 const LONGEST_CALL = 10_000;
@@ -111,20 +133,28 @@ export class Invalidator {
   }
 
   /**
-   * As {@link Fence.open}.
+   * Opens a fill. Only after that may headers leave that let a cache store the answer. Returns what was learned of the
+   * statement, as each role runs it, or why the answer must not be stored.
    *
    * @throws UsageError `INVALID_OPTION` if `maxAge` is no number of milliseconds
    */
-  open(opening: Opening): Refusal | undefined {
+  open(opening: FillOpening): Opened {
     if (!(opening.maxAge >= 0 && opening.maxAge < Infinity))
       throw new UsageError("INVALID_OPTION", "maxAge must be a number of milliseconds, of at least 0.");
-    return this.#run ? this.#run.open(opening) : "down";
+    return this.#run ? this.#run.open(opening) : { refusal: "down" };
   }
 
-  close(closing: Closing): void {
+  /** Is told what was learned of a statement. */
+  learn(dependency: Dependency): void {
+    this.#run?.learn(dependency);
+  }
+
+  /** The body has ended, or has broken off. */
+  close(closing: FillClosing): void {
     this.#run?.close(closing);
   }
 
+  /** No answer has left that a cache could store. */
   abandon(id: string): void {
     this.#run?.abandon(id);
   }
@@ -162,6 +192,7 @@ class Run {
   readonly #timer: ReturnType<typeof setInterval>;
   /** Of this life. Without it nothing may be opened. */
   #fence: Fence | undefined;
+  #dependencies = new Dependencies(MAX_STATEMENTS);
   /** The connection of the stream whose life this is. */
   #connection = 0;
   /** A recent id with 64 bits. */
@@ -188,13 +219,24 @@ class Run {
     return { state: this.#fence ? "following" : "down", lag: this.#lag(), ...sizes };
   }
 
-  open(opening: Opening): Refusal | undefined {
-    if (!this.#fence) return "down";
-    return this.#lag() > this.#options.maxLag ? "behind" : this.#fence.open(opening, now());
+  open({ id, statement, maxAge }: FillOpening): Opened {
+    const fence = this.#fence;
+    if (!fence) return { refusal: "down" };
+    if (this.#lag() > this.#options.maxLag) return { refusal: "behind" };
+    const known = this.#dependencies.of(statement).filter((one) => fence.isLearned(snapshotOf(one)));
+    if (!known.length) return { refusal: "unknown" };
+    const tags = known.flatMap((one) => one.tags);
+    return fence.open({ id, tags, maxAge }, now()) ? { known } : { refusal: "full" };
   }
 
-  close(closing: Closing): void {
-    if (this.#fence) void this.#purges.add(this.#fence.close(closing, now()));
+  learn(dependency: Dependency): void {
+    this.#dependencies.add(dependency);
+  }
+
+  close({ id, dependency, snapshot, isStandby, maxAge }: FillClosing): void {
+    const { tags } = dependency;
+    const seen = { learned: snapshotOf(dependency), snapshot: snapshotOf({ snapshot, isStandby }) };
+    if (this.#fence) void this.#purges.add(this.#fence.close({ id, tags, maxAge, ...seen }, now()));
   }
 
   abandon(id: string): void {
@@ -284,8 +326,8 @@ class Run {
   }
 
   /**
-   * A heartbeat has come back. If it was written since the stream connected, the server that the stream reads is the one
-   * that is written to, and a life may begin.
+   * A heartbeat has come back. If it was written since the stream connected, the server that the stream reads is the
+   * one that is written to, and a life may begin.
    */
   async #cameBack(beat: string): Promise<void> {
     const connection = this.#heartbeat.came(beat);
@@ -364,5 +406,8 @@ function unarmed(): UsageError {
       "ENABLE ALWAYS. Run cache.sql, which is in the package, in this database as a superuser.",
   );
 }
+
+const snapshotOf = ({ snapshot, isStandby }: Pick<Dependency, "snapshot" | "isStandby">) =>
+  readSnapshot(snapshot, isStandby);
 
 const now = () => performance.now();

@@ -36,6 +36,8 @@ export interface Learned {
   readonly reasons: readonly string[];
   /** Whether the answer depends on who asks: current_user and its kin, current_setting(), a table with row security. */
   readonly isPersonal: boolean;
+  /** What else decides what the statement means, and how its values are written: the role, schemas, settings. */
+  readonly fingerprint: string;
   /** pg_current_snapshot() as text, taken before the server parsed the statement. */
   readonly snapshot: string;
   readonly isStandby: boolean;
@@ -49,6 +51,7 @@ export interface LearnCaller {
 export interface LearnOptions {
   /** The publication whose stream tells of changes. */
   readonly publication: string;
+  readonly signal?: AbortSignal | undefined;
 }
 
 /**
@@ -61,7 +64,7 @@ export interface LearnOptions {
 export async function learn(
   caller: LearnCaller,
   query: { readonly text: string; readonly values?: readonly unknown[] | undefined },
-  { publication }: LearnOptions,
+  { publication, signal }: LearnOptions,
 ): Promise<Learned> {
   const { text } = query;
   if (hasSeveral(text)) throw refused("It has several statements.");
@@ -69,17 +72,17 @@ export async function learn(
   if (isEmpty(text)) throw refused("It is empty.");
   return await caller.transaction(
     async (tx) => {
-      const { snapshot, isStandby, trees } = await parsed(tx, text);
-      if (!trees.length) return { relations: [], reasons: [UNREADABLE], isPersonal: true, snapshot, isStandby };
+      const { trees, ...moment } = await parsed(tx, text);
+      if (!trees.length) return { relations: [], reasons: [UNREADABLE], isPersonal: true, ...moment };
       const reads = new TreeReads();
       for (const tree of trees) reads.add(tree);
       if (reads.refusal !== undefined) throw refused(reads.refusal);
       const facts = await factsOf(tx, reads, publication);
       const relations = [...reads.relations].sort((a, b) => a - b);
-      return { relations, ...judged(reads, facts, publication, hasTimeLiteral(text)), snapshot, isStandby };
+      return { relations, ...judged(reads, facts, publication, hasTimeLiteral(text)), ...moment };
     },
     // Each question sees the newest catalog, as the parser does. `deferrable` would wait.
-    { readOnly: true, isolation: "read committed" },
+    { readOnly: true, isolation: "read committed", signal },
   );
 }
 
@@ -95,9 +98,14 @@ const refused = (why: string): UsageError => new UsageError("INVALID_QUERY", `Th
 
 // -- the tree ---------------------------------------------------------------------------------------------------------
 
-interface Parsed {
+/** When, and as whom, a statement was run or parsed. */
+export interface Moment {
   readonly snapshot: string;
   readonly isStandby: boolean;
+  readonly fingerprint: string;
+}
+
+interface Parsed extends Moment {
   /** The trees that may be the statement's own; none if a tree could not be read. */
   readonly trees: readonly Value[];
 }
@@ -108,7 +116,7 @@ async function parsed(tx: Transaction, text: string): Promise<Parsed> {
     if (message === "rewritten parse tree:") trees.push(treeIn(detail ?? ""));
   };
   const [begun, described, ended] = await Promise.allSettled([
-    tx.query<Pick<Parsed, "snapshot" | "isStandby">>({ text: BEGINNING, values: [] }, QUIET),
+    tx.query<Moment>({ text: BEGINNING, values: [] }, QUIET),
     // The driver would not send a text again that it has described before.
     tx.describe(`${text}\n/* pgz-edge/cache ${++count} */`, { observer: { onNotice } }),
     tx.exec({ text: ENDING, values: [] }, QUIET),
@@ -116,7 +124,8 @@ async function parsed(tx: Transaction, text: string): Promise<Parsed> {
   if (begun.status === "rejected") throw begun.reason;
   if (described.status === "rejected") throw described.reason;
   if (ended.status === "rejected") throw ended.reason;
-  return { ...begun.value.rows[0]!, trees: ownOf(trees, described.value.fields) };
+  const { snapshot, isStandby, fingerprint } = begun.value.rows[0]!;
+  return { snapshot, isStandby, fingerprint, trees: ownOf(trees, described.value.fields) };
 }
 
 let count = 0;
@@ -143,10 +152,28 @@ const targetsOf = (query: Node) =>
     .map(({ resname, resorigtbl, resorigcol }) => [plain(resname), Number(resorigtbl), Number(resorigcol)]);
 
 /**
+ * Settings that decide what a statement means, or how its values are written. The path is among the schemas, which also
+ * show whether the session has temporary tables.
+ */
+const SETTINGS = [
+  ...["DateStyle", "IntervalStyle", "TimeZone", "bytea_output", "extra_float_digits", "client_encoding"],
+  ...["lc_monetary", "lc_numeric", "lc_time", "default_text_search_config", "xmlbinary", "xmloption"],
+  ...["row_security", "array_nulls", "transform_null_equals", "standard_conforming_strings", "quote_all_identifiers"],
+];
+
+/** The columns of a {@link Moment}. The snapshot is never newer than that of a statement that follows. */
+export const MOMENT = `pg_catalog.pg_current_snapshot()::pg_catalog.text as snapshot,
+    pg_catalog.pg_is_in_recovery() as "isStandby",
+    pg_catalog.hashtextextended(array[current_user::pg_catalog.text,
+      session_user::pg_catalog.text, pg_catalog.current_schemas(true)::pg_catalog.text,
+      ${SETTINGS.map((name) => `pg_catalog.current_setting('${name}')`).join(", ")}
+    ]::pg_catalog.text, 0)::pg_catalog.text as fingerprint`;
+
+/**
  * Notices at the level `log` bring the trees. Any role may set these for a transaction; only a superuser the log's.
  */
-export const BEGINNING = `select pg_catalog.pg_current_snapshot()::pg_catalog.text as snapshot,
-    pg_catalog.pg_is_in_recovery() as "isStandby", pg_catalog.set_config('debug_print_rewritten', 'on', true) as a,
+export const BEGINNING = `select ${MOMENT},
+    pg_catalog.set_config('debug_print_rewritten', 'on', true) as a,
     pg_catalog.set_config('debug_pretty_print', 'off', true) as b,
     pg_catalog.set_config('client_min_messages', 'log', true) as c,
     case when (select rolsuper from pg_catalog.pg_roles where rolname ${EQ} current_user)

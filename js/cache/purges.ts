@@ -65,7 +65,8 @@ export class Purges {
       const give = () => reject(new Error(`The purge was not answered within ${this.#longest} ms.`));
       timer = setTimeout(give, this.#longest);
     });
-    await Promise.race([this.#purge(tags), late]).finally(() => clearTimeout(timer));
+    const purged = async () => await this.#purge(tags); // it may throw at once, too
+    await Promise.race([purged(), late]).finally(() => clearTimeout(timer));
   }
 
   async #untilPurged(tags: readonly string[]): Promise<void> {

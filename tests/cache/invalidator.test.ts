@@ -2,9 +2,9 @@
 // stream, fails.
 import { readFileSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
-import { EVERYTHING, type Closing } from "../../js/cache/fence.ts";
-import { Invalidator, tagOf, type InvalidatorOptions } from "../../js/cache/invalidator.ts";
-import { readSnapshot } from "../../js/cache/visibility.ts";
+import type { Dependency } from "../../js/cache/dependencies.ts";
+import { EVERYTHING, tagOf } from "../../js/cache/tags.ts";
+import { Invalidator, type InvalidatorOptions } from "../../js/cache/invalidator.ts";
 import { testServers } from "../integration/servers.ts";
 import { testDatabase } from "../support/test-database.ts";
 import { until } from "../support/until.mjs";
@@ -84,25 +84,39 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
     return invalidator;
   }
 
-  const snapshot = async () => {
-    const { rows } = await db.query<{ text: string }>("select pg_current_snapshot()::text as text");
-    return readSnapshot(rows[0]!.text, false);
-  };
   const tagFor = async (table: string) => {
     const { rows } = await db.query<{ oid: number }>("select $1::regclass::oid as oid", [table]);
     return tagOf(rows[0]!.oid);
   };
+  /** What is learned now of a statement that reads tables with these tags. */
+  async function learned(...tags: string[]): Promise<Dependency> {
+    const { rows } = await db.query<{ snapshot: string }>("select pg_current_snapshot()::text as snapshot");
+    const { snapshot } = rows[0]!;
+    return {
+      statement: tags.join(),
+      fingerprint: "",
+      tags,
+      reasons: [],
+      isPersonal: false,
+      snapshot,
+      isStandby: false,
+    };
+  }
+  const open = (invalidator: Invalidator, { statement }: Pick<Dependency, "statement">) => {
+    const opened = invalidator.open({ id: `${++fills}`, statement, maxAge: 3_600_000 });
+    return "refusal" in opened ? opened.refusal : "open";
+  };
   /** Stores an answer that has read these tables. Returns its tags. */
   async function store(invalidator: Invalidator, ...tables: string[]) {
     const tags = await Promise.all(tables.map(tagFor));
-    let answer!: Closing;
+    let dependency!: Dependency;
     // What is learned counts when every transaction from before this life is over, also those of other databases.
     await until(async () => {
-      const learned = await snapshot();
-      answer = { id: `${++fills}`, tags, learned, snapshot: learned, maxAge: 3_600_000 };
-      return check() && invalidator.open(answer) === undefined;
+      invalidator.learn((dependency = await learned(...tags)));
+      return check() && open(invalidator, dependency) === "open";
     });
-    invalidator.close(answer);
+    const { snapshot, isStandby } = dependency;
+    invalidator.close({ id: `${fills}`, dependency, snapshot, isStandby, maxAge: 3_600_000 });
     await until(() => invalidator.stats.fills === 0, "it has settled");
     return tags;
   }
@@ -185,8 +199,8 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
     await until(() => failures > 1);
     const before = await confirmed();
     expect(purged).toEqual([]);
-    const learned = await snapshot();
-    await until(() => invalidator.open({ id: "late", tags: [tag!], learned, maxAge: 1 }) === "behind");
+    await until(() => invalidator.stats.lag > 400);
+    expect(open(invalidator, { statement: tag! })).toBe("behind");
     refuses = false;
     await until(() => purged.length > 0);
     expect(purged).toEqual([tag]);
@@ -200,10 +214,9 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
     await expect(first.run()).rejects.toMatchObject({ code: "STREAM_OPEN" });
     abort.abort();
     await running;
-    const learned = await snapshot();
     expect(first.stats.state).toBe("down");
-    expect(first.open({ id: "1", tags: [], learned, maxAge: 1 })).toBe("down");
-    expect(() => first.open({ id: "1", tags: [], learned, maxAge: NaN })).toThrow("maxAge");
+    expect(open(first, { statement: "" })).toBe("down");
+    expect(() => first.open({ id: "1", statement: "", maxAge: NaN })).toThrow("maxAge");
     await db.exec("delete from plain");
     await untilFree();
     await start();
@@ -262,15 +275,19 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
   test("nothing counts that was learned while a transaction ran that a change of the publication does not show", async () => {
     const invalidator = await start({ publication: "few" });
     await store(invalidator, "other");
-    const open = async () => invalidator.open({ id: `${++fills}`, tags: [], learned: await snapshot(), maxAge: 1 });
+    const learnAndOpen = async () => {
+      const dependency = await learned("a");
+      invalidator.learn(dependency);
+      return open(invalidator, dependency);
+    };
     purged = [];
     await db.transaction(async (writer) => {
       await writer.exec("insert into plain values (60)");
       await db.exec("alter publication few add table plain");
       await until(() => check() && purged.includes(EVERYTHING));
-      expect(await open()).toBe("outdated");
+      expect(await learnAndOpen()).toBe("unknown");
     });
-    await until(async () => (await open()) === undefined);
+    await until(async () => (await learnAndOpen()) === "open");
     await db.exec("delete from plain");
   });
 });

@@ -8,7 +8,8 @@
 //   lag of the stream (until the commit's tags are purged) + settle + maxFill + propagation of a purge
 //
 // An invalidator that is down purges nothing, so the time until it is back counts as lag.
-import { EVERYTHING, Fence, type Closing, type FenceOptions } from "../../js/cache/fence.ts";
+import { Fence, type Closing, type FenceOptions } from "../../js/cache/fence.ts";
+import { EVERYTHING } from "../../js/cache/tags.ts";
 import { readSnapshot } from "../../js/cache/visibility.ts";
 import { generator } from "./random.ts";
 
@@ -277,10 +278,11 @@ class World {
       });
     };
     this.#after(this.#below(40), () => {
-      const refusal = this.#fence ? this.#fence.open(opening, this.#now) : "down";
-      if (refusal === "outdated") this.#learned.delete(statement);
+      const isLearned = this.#fence?.isLearned(opening.learned);
+      if (isLearned === false) this.#learned.delete(statement);
+      const isOpen = isLearned && this.#fence!.open(opening, this.#now);
       this.#after(this.#below(40), () => {
-        opened = this.#faults.ignoresRefusals || refusal === undefined;
+        opened = this.#faults.ignoresRefusals || isOpen === true;
         both();
       });
     });

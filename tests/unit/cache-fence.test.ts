@@ -1,6 +1,7 @@
 // The fence of pgz-edge/cache, in the world of tests/support/cache-world.ts and alone.
 import { describe, expect, it } from "vitest";
-import { EVERYTHING, Fence, type Closing, type FenceOptions } from "../../js/cache/fence.ts";
+import { Fence, type Closing, type FenceOptions } from "../../js/cache/fence.ts";
+import { EVERYTHING } from "../../js/cache/tags.ts";
 import { readSnapshot, sees, widened } from "../../js/cache/visibility.ts";
 import { runWorld, type Faults } from "../support/cache-world.ts";
 
@@ -21,9 +22,8 @@ class TrustsTheLearning extends Fence {
   override close(answer: Closing, now: number): readonly string[] {
     return super.close({ ...answer, learned: answer.snapshot }, now);
   }
-  override open(opening: Parameters<Fence["open"]>[0], now: number): "full" | undefined {
-    const old = readSnapshot(`${Number.MAX_SAFE_INTEGER}:${Number.MAX_SAFE_INTEGER}:`, false);
-    return super.open({ ...opening, learned: old }, now) as "full" | undefined;
+  override isLearned(): boolean {
+    return true;
   }
 }
 
@@ -141,24 +141,24 @@ describe("the fence", () => {
     expect(fence.takeDue(320)).toEqual(["a"]);
   });
 
-  it("refuses a fill beyond its bound, and one whose tags are older than a change of definitions", () => {
+  it("refuses a fill beyond its bound or with an id in use; tags older than a change of definitions are not true", () => {
     const fence = settled();
-    expect([1, 2, 3, 4].map((id) => fence.open(fill(`${id}`), 200))).toEqual([undefined, undefined, undefined, "full"]);
+    expect([1, 1, 2, 3, 4].map((id) => fence.open(fill(`${id}`), 200))).toEqual([true, false, true, true, false]);
     const other = settled();
     other.commit({ xid: 205, tags: [EVERYTHING] }, 200);
-    expect(other.open(fill("1"), 201)).toBe("outdated");
-    expect(other.open({ ...fill("1"), learned: snapshot("206:206:") }, 201)).toBeUndefined();
+    expect(other.isLearned(snapshot("200:200:"))).toBe(false);
+    expect(other.isLearned(snapshot("206:206:"))).toBe(true);
   });
 
   it("keeps what was learned for as long as definitions do not change", () => {
     const fence = settled();
     for (const xid of [300, 310, 320]) fence.commit({ xid, tags: ["a"] }, 200);
     fence.takeDue(5_000);
-    expect(fence.open(fill("1"), 5_001)).toBeUndefined();
+    expect(fence.isLearned(snapshot("200:200:"))).toBe(true);
     for (const xid of [330, 340, 350]) fence.commit({ xid, tags: [EVERYTHING] }, 5_002);
     // Of three changes two are kept.
-    expect(fence.open({ ...fill("2"), learned: snapshot("330:351:330") }, 5_003)).toBe("outdated");
-    expect(fence.open({ ...fill("3"), learned: snapshot("351:351:") }, 5_003)).toBeUndefined();
+    expect(fence.isLearned(snapshot("330:351:330"))).toBe(false);
+    expect(fence.isLearned(snapshot("351:351:"))).toBe(true);
   });
 
   it("counts nothing that was learned while a transaction ran that may not be told", () => {
@@ -167,12 +167,12 @@ describe("the fence", () => {
     fence.open(learned("200:200:"), 200);
     fence.close(learned("200:200:"), 201);
     fence.mayMiss();
-    expect(fence.open(learned("250:260:250"), 202)).toBe("outdated");
+    expect(fence.isLearned(snapshot("250:260:250"))).toBe(false);
     expect(fence.takeDue(211)).toEqual(["a"]);
     fence.tellsFrom(260);
-    expect(fence.open(learned("250:261:250"), 212)).toBe("outdated");
+    expect(fence.isLearned(snapshot("250:261:250"))).toBe(false);
     expect(fence.isFresh(learned("250:261:250"))).toBe(false);
-    expect(fence.open(learned("260:261:"), 212)).toBeUndefined();
+    expect(fence.isLearned(snapshot("260:261:"))).toBe(true);
   });
 
   it("counts a snapshot that may miss a forgotten commit as one that does", () => {

@@ -17,6 +17,16 @@ export const FIRED = "TRAP1";
 /** Only polymorphic types that PL/pgSQL takes. A pair of them is a trap for any two values. */
 const POLYMORPHIC = ["anyelement", "anyarray"];
 
+interface Signature {
+  readonly name: string;
+  /** The types of its arguments. */
+  readonly args: string;
+  /** Number of its last arguments that have defaults. */
+  readonly defaults: number;
+  readonly source: string;
+  readonly isPair: boolean;
+}
+
 /** Makes schema `traps`. Its functions belong to the caller. */
 export async function setTraps(client: Client, { functions, operators }: Named): Promise<void> {
   const run = (text: string) => client.query(text);
@@ -24,9 +34,9 @@ export async function setTraps(client: Client, { functions, operators }: Named):
     create schema traps;
     create table traps.orders (id int primary key deferrable initially deferred, note text default 'x' check (note <> ''));
     create type traps.mood as enum ('a')`);
-  const { rows: signatures } = await client.query<{ name: string; args: string; source: string; isPair: boolean }>(
+  const { rows: signatures } = await client.query<Signature>(
     `select distinct proname as name, oidvectortypes(proargtypes) as args, prosrc as source,
-       pronargs = 2 and oid = any ($1) as "isPair"
+       pronargdefaults as defaults, pronargs = 2 and oid = any ($1) as "isPair"
      from pg_proc where pronamespace = 'pg_catalog'::regnamespace
        and proname in (select proname from pg_proc where oid = any ($1))`,
     [[...functions]],
@@ -45,11 +55,14 @@ export async function setTraps(client: Client, { functions, operators }: Named):
   const pairs = all.flatMap((a) =>
     all.filter((b) => POLYMORPHIC.includes(a) === POLYMORPHIC.includes(b)).map((b) => [a, b] as const),
   );
-  for (const { name, args, source } of signatures) {
+  for (const { name, args, source, defaults } of signatures) {
     // `count(*)` and `count("any")` are aggregates.
     if (name === "count") continue;
     if (args.endsWith('"any"') && source !== "aggregate_dummy") made.push(anyArguments(name, args, source));
-    else if (!/any|internal|cstring|record/.test(args)) trap(`"${name}"(${args})`, "text");
+    // A call may leave out arguments that have defaults.
+    else if (!/any|internal|cstring|record/.test(args))
+      for (let given = args.split(", "), left = defaults; left >= 0; left--, given = given.slice(0, -1))
+        trap(`"${name}"(${given.join(", ")})`, "text");
   }
   for (const name of new Set(signatures.map((each) => each.name)))
     for (const type of all) trap(`"${name}"(${type})`, "text");

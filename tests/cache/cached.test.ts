@@ -1,0 +1,205 @@
+// `cached` on each version of PostgreSQL, with an invalidator in the same process: which answers may be stored, for how
+// long, under which tags, and why not.
+import { readFileSync } from "node:fs";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { cached, type CachedOptions, type CacheInvalidator } from "../../js/cache/cached.ts";
+import { Invalidator, type InvalidatorStats } from "../../js/cache/invalidator.ts";
+import { EVERYTHING, tagOf } from "../../js/cache/tags.ts";
+import { testServers } from "../integration/servers.ts";
+import { testDatabase } from "../support/test-database.ts";
+import { until } from "../support/until.mjs";
+import { createClient, createPool, sql, type Pool } from "./driver.ts";
+
+const SETUP = readFileSync(new URL("../../js/cache/cache.sql", import.meta.url), "utf8");
+const GET = new Request("https://example.com/");
+
+describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name", (server) => {
+  const database = testDatabase({ url: server.url, superuserUrl: server.superuserUrl! }, "cache_cached");
+  const SLOT = "cache_cached";
+  /** What an isolate has learned, it keeps by the publication's name. */
+  const publication = `cache_${server.major}`;
+  const abort = new AbortController();
+  let db: Pool;
+  let invalidator: Invalidator;
+  let running: Promise<unknown>;
+  let purged: string[] = [];
+  let tag = "";
+  const stats = (): InvalidatorStats => invalidator.stats;
+
+  beforeAll(async () => {
+    await database.create();
+    db = createPool(database.superuserUrl);
+    await db.simple(SETUP);
+    await db.simple(`create table products (id int4 primary key, name text);
+      insert into products values (1, 'a'), (2, 'b');
+      create table hidden (id int4 primary key);
+      create publication ${publication} for table products`);
+    await db.query("select pg_create_logical_replication_slot($1, 'pgoutput')", [SLOT]);
+    const { rows } = await db.query<{ oid: number }>("select 'products'::regclass::oid as oid");
+    tag = tagOf(rows[0]!.oid);
+    const purge = async (tags: readonly string[]) => void purged.push(...tags);
+    const times = { settle: 20, maxFill: 60_000, signal: abort.signal };
+    invalidator = new Invalidator(db, { slot: SLOT, publication, purge, ...times });
+    running = invalidator.run().catch((error: { code?: string }) => expect(error.code).toBe("ABORTED"));
+    await until(() => stats().state === "following");
+    // Transactions from before this life, also of other databases, may still run.
+    await until(async () => (await get(sql`select 1 as ready`)).headers.has("cdn-cache-control"));
+  });
+  afterAll(async () => {
+    abort.abort();
+    await running;
+    await until(
+      async () =>
+        (await db.query("select from pg_replication_slots where slot_name = $1 and active", [SLOT])).rows.length === 0,
+    );
+    await db.query("select pg_drop_replication_slot($1)", [SLOT]);
+    await db.close();
+    await database.drop();
+  });
+
+  /** The answer, with its body read. */
+  async function get(query: Parameters<typeof cached>[2], options: Partial<CachedOptions> = {}) {
+    const all = { maxAge: 60, publication, invalidator, ...options };
+    const response = await cached(GET, db, query, all);
+    return { headers: response.headers, status: response.status, text: await response.text() };
+  }
+  const why = ({ headers }: { headers: Headers }) => {
+    expect(headers.get("cache-control")).toBe("no-store");
+    expect(headers.has("cdn-cache-control")).toBe(false);
+    expect(headers.has("cache-tag")).toBe(false);
+    return /^pgz-edge; fwd=bypass; detail="(.*)"$/.exec(headers.get("cache-status")!)![1];
+  };
+
+  test("an answer has its lifetime for the cache in front only, and its tags", async () => {
+    const answer = await get(sql`select id, name from products where id = ${1}`);
+    expect(answer.text).toBe('{"id":1,"name":"a"}\n');
+    expect(Object.fromEntries(answer.headers)).toEqual({
+      "cache-control": "max-age=0, must-revalidate",
+      "cdn-cache-control": "max-age=60",
+      "cache-tag": `${tag},${EVERYTHING}`,
+      "content-type": "application/x-ndjson; charset=utf-8",
+    });
+    const other = await get(sql`select name from products`, { tagHeader: "surrogate-key", format: "json" });
+    expect(other.text).toBe('[{"name":"a"},{"name":"b"}]');
+    expect(other.headers.get("surrogate-key")).toBe(`${tag} ${EVERYTHING}`);
+    await until(() => stats().fills === 0);
+  });
+
+  test("a commit purges it", async () => {
+    await get(sql`select id, name from products`);
+    await until(() => stats().fills === 0);
+    purged = [];
+    await db.exec("update products set name = 'c' where id = 2");
+    await until(() => purged.includes(tag));
+  });
+
+  test.each([
+    ["select * from hidden", "public.hidden is not in the publication"],
+    ["select now() from products", "now"],
+    ["select current_user::text", "it depends on who asks"],
+    ["select * from pg_class", "system catalog"],
+  ])("%s is not stored: %s", async (text, reason) => {
+    expect(why(await get(text))).toContain(reason);
+    await until(() => stats().fills === 0);
+  });
+
+  test("a parameter that may be the present is not stored", async () => {
+    const query = (value: string) => sql`select id from products where name < ${value}`;
+    expect((await get(query("b"))).headers.has("cdn-cache-control")).toBe(true);
+    expect(why(await get(query("yesterday")))).toBe("a parameter may be the present time");
+  });
+
+  test("a change of definitions makes it unknown, until it is learned again", async () => {
+    const query = sql`select count(*) from products`;
+    expect((await get(query)).headers.has("cdn-cache-control")).toBe(true);
+    await db.exec("alter table products add column price int4");
+    await until(async () => (await get(query)).headers.get("cache-control") === "no-store");
+    await until(async () => (await get(query)).headers.has("cdn-cache-control"));
+  });
+
+  test("settings of the session are part of what is learned", async () => {
+    const query = sql`select id from products where name = 'a'`;
+    expect((await get(query)).headers.has("cdn-cache-control")).toBe(true);
+    const other = createClient(
+      `${database.superuserUrl}${database.superuserUrl.includes("?") ? "&" : "?"}options=-c%20TimeZone=Asia/Tokyo`,
+    );
+    try {
+      const response = await cached(GET, other, query, { maxAge: 60, publication, invalidator });
+      expect(why(response)).toBe("what the statement reads is not known yet");
+      await response.text();
+    } finally {
+      await other.close();
+    }
+  });
+
+  test("the moment and the query take a flight each, once both are prepared", async () => {
+    const query = sql`select id from products where id = 2`;
+    const client = createClient(database.superuserUrl);
+    const answer = async () => {
+      const { headers, body } = await cached(GET, client, query, { maxAge: 60, publication, invalidator });
+      await body!.pipeTo(new WritableStream());
+      return headers.has("cdn-cache-control");
+    };
+    try {
+      for (let run = 0; run < 2; run++) await answer(); // the statements are prepared
+      const { flights } = client.stats();
+      expect(await answer()).toBe(true);
+      expect(client.stats().flights - flights).toBe(2);
+    } finally {
+      await client.close();
+    }
+  });
+
+  test("an invalidator that is late, fails or refuses costs the storing, and nothing else", async () => {
+    const query = sql`select id from products where id = 1`;
+    await get(query);
+    const broken = (open: CacheInvalidator["open"]): CacheInvalidator => ({
+      ...{ open, learn: () => {}, close: () => {}, abandon: () => {} },
+    });
+    const never = await get(query, { invalidator: broken(() => new Promise(() => {})), openTimeout: 20 });
+    expect([never.text, why(never)]).toEqual(['{"id":1}\n', "the invalidator has not answered"]);
+    const failing = await get(query, { invalidator: broken(() => Promise.reject(new Error("gone"))) });
+    expect(why(failing)).toBe("the invalidator has not answered");
+    for (const refusal of ["down", "behind", "full"] as const)
+      expect(why(await get(query, { invalidator: broken(() => ({ refusal })) }))).toContain("the invalidator");
+  });
+
+  test("a statement that writes or locks never runs", async () => {
+    for (const text of ["delete from products returning id", "select id from products for update"])
+      await expect(get(text)).rejects.toMatchObject({ code: "INVALID_QUERY" });
+    expect((await db.query("select from products")).rows).toHaveLength(2);
+  });
+
+  test("a query that fails, and a reader that leaves, leave no fill open and no connection in use", async () => {
+    await expect(get(sql`select 1 / ${0}::int4 as n`)).rejects.toMatchObject({ code: "22012" });
+    const large = sql`select id, repeat('x', 100000) as x from products, generate_series(1, 200)`;
+    const response = await cached(GET, db, large, { maxAge: 60, publication, invalidator });
+    const reader = response.body!.getReader();
+    await reader.read();
+    expect(stats().fills).toBe(1);
+    await reader.cancel();
+    await until(() => stats().fills === 0);
+    expect(db.stats().acquired).toBe(0);
+    const head = await cached(new Request(GET, { method: "HEAD" }), db, large, {
+      ...{ maxAge: 60, publication, invalidator },
+    });
+    expect([head.status, await head.text(), head.headers.get("cdn-cache-control")]).toEqual([200, "", "max-age=60"]);
+    await until(() => stats().fills === 0);
+  });
+
+  test("what does not fit is refused before anything is sent", async () => {
+    const options = { maxAge: 60, publication, invalidator };
+    const calls: (() => Promise<unknown>)[] = [
+      () => cached(new Request(GET, { method: "POST" }), db, "select 1", options),
+      () => get("select 1", { maxAge: 0 }),
+      () => get("select 1", { maxAge: 1.5 }),
+      () => get("select 1", { invalidator: undefined as never }),
+      () => get("select 1", { publication: undefined as never }),
+      () => get("select 1", { tagHeader: "x-tags" as never }),
+      () => get("select 1", { headers: { "Set-Cookie": "a=b" } }),
+      () => get("select 1", { headers: { etag: '"a"' } }),
+      () => db.transaction((tx) => cached(GET, tx as never, "select 1", options)),
+    ];
+    for (const call of calls) await expect(call(), String(call)).rejects.toMatchObject({ code: "INVALID_OPTION" });
+  });
+});

@@ -30,8 +30,9 @@ begin
     if tg_tag operator(pg_catalog.~~) 'DROP %' and tg_tag operator(pg_catalog.<>) 'DROP OWNED' then
       return; -- sql_drop says what is gone; DROP OWNED also takes a role out of policies
     end if;
+    -- Not ALTER INDEX: it renames tables too.
     if tg_tag operator(pg_catalog.=) any (array[
-      'COMMENT', 'CREATE INDEX', 'ALTER INDEX', 'REINDEX', 'CREATE STATISTICS', 'ALTER STATISTICS',
+      'COMMENT', 'CREATE INDEX', 'REINDEX', 'CREATE STATISTICS', 'ALTER STATISTICS',
       'REFRESH MATERIALIZED VIEW' -- no answer that reads one is stored
     ]) then
       return;

@@ -140,13 +140,13 @@ class Fill {
 
   async respond(): Promise<Response> {
     let opening = this.#open();
-    if (!learnedAt.has(this.#key) && !("known" in (await opening))) {
-      await this.#learn();
-      opening = this.#open();
-    }
-    const pool = this.#db instanceof Pool ? this.#db : undefined;
-    const lease = await pool?.acquire({ signal: this.#options.signal });
+    let lease: Lease | undefined;
     try {
+      if (!learnedAt.has(this.#key) && !("known" in (await opening))) {
+        await this.#learn();
+        opening = this.#open();
+      }
+      if (this.#db instanceof Pool) lease = await this.#db.acquire({ signal: this.#options.signal });
       return await this.#run(opening, lease ?? (this.#db as Client), lease);
     } catch (error) {
       await this.#abandon();
@@ -157,7 +157,8 @@ class Fill {
 
   async #run(opening: Promise<Known>, client: Client | Lease, lease: Lease | undefined): Promise<Response> {
     // The first before the second, so that its snapshot is not newer. A stream waits for the calls before it.
-    const stamp = client.query<Moment>({ text: STAMP, values: [] });
+    const { signal, timeout } = this.#options;
+    const stamp = client.query<Moment>({ text: STAMP, values: [] }, { signal, timeout });
     const answer = client.respond(this.#query, { ...this.#options, ...NOT_OF_RESPOND });
     const [known, stamped, response] = await Promise.allSettled([opening, stamp, answer]);
     if (response.status === "rejected") throw response.reason;
@@ -246,7 +247,7 @@ const REFUSALS: Readonly<Record<string, string>> = {
 
 /** What the answer depends on, or why it must not be stored. */
 function judged(known: Known, moment: Moment | undefined, values: readonly unknown[]): Dependency | string {
-  if ("refusal" in known) return REFUSALS[known.refusal]!;
+  if ("refusal" in known) return REFUSALS[known.refusal] ?? known.refusal;
   if (!moment) return "the snapshot of the query is not known";
   const dependency = known.known.find(({ fingerprint }) => fingerprint === moment.fingerprint);
   if (!dependency) return NOT_LEARNED;
@@ -269,6 +270,8 @@ const notStoring = (why: string): Record<string, string> => ({
 /** The same bytes. `end` is called once, after the last of them, or when no more are wanted; the end waits for it. */
 function watched(bytes: ReadableStream<Uint8Array>, end: () => Promise<void>): ReadableStream<Uint8Array> {
   const reader = bytes.getReader();
+  let ended: Promise<void> | undefined;
+  const endOnce = () => (ended ??= end()); // cancelling ends a read that is pending
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
@@ -276,15 +279,15 @@ function watched(bytes: ReadableStream<Uint8Array>, end: () => Promise<void>): R
           const { done, value } = await reader.read();
           if (!done) return controller.enqueue(value);
         } catch (error) {
-          await end();
+          await endOnce();
           throw error;
         }
-        await end();
+        await endOnce();
         controller.close();
       },
       async cancel(reason) {
         await reader.cancel(reason).catch(() => {});
-        await end();
+        await endOnce();
       },
     },
     { highWaterMark: 0 },

@@ -334,6 +334,7 @@ class Run {
     if (connection === this.#connection || connection !== this.#feed.stats().connections) return;
     this.#near = await this.#newXid();
     this.#connection = connection;
+    this.#dependencies = new Dependencies(MAX_STATEMENTS); // the ids of their snapshots may be given again
     const { settle, maxFill } = this.#options;
     const bounds = { maxFills: MAX_FILLS, maxCommits: MAX_COMMITS, maxDefinitions: MAX_DEFINITIONS };
     this.#fence = new Fence({ settle, maxFill, keep: 2 * (maxFill + settle), ...bounds }, this.#near, now());

@@ -156,6 +156,7 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
 
   test.each([
     "create view a_view as select 1; drop view a_view",
+    "alter index plain rename to plain_2; alter index plain_2 rename to plain",
     "alter table plain add column c int4; alter table plain drop column c",
     "create type mood as enum ('a'); alter type mood add value 'b'",
     "create function f() returns int4 immutable language sql as 'select 1'; drop function f()",

@@ -7,7 +7,8 @@
 //   database      moment, query ───┴─ headers ── body ── end ─┘
 //
 // Both are asked at once. Headers that let a cache store the answer leave only when both have answered. A statement
-// that the invalidator does not know is learned before it runs, so one that may not be cached never runs.
+// that the invalidator does not know is learned before it runs, so one that writes or locks never runs. (Its functions
+// may write.)
 import { Client, Pool, UsageError, type Lease, type QueryInput, type RespondOptions } from "../index.ts";
 import { withDeadline } from "../util/deadline.ts";
 import type { Dependency } from "./dependencies.ts";
@@ -251,6 +252,8 @@ function judged(known: Known, moment: Moment | undefined, values: readonly unkno
   if (!moment) return "the snapshot of the query is not known";
   const dependency = known.known.find(({ fingerprint }) => fingerprint === moment.fingerprint);
   if (!dependency) return NOT_LEARNED;
+  // The cache has one answer for all of them.
+  if (known.known.length > 1) return "it runs with several roles or settings";
   if (dependency.reasons.length) return dependency.reasons.join("; ");
   if (dependency.isPersonal) return "it depends on who asks";
   if (values.some(hasTimeWords)) return "a parameter may be the present time";

@@ -58,7 +58,7 @@ export interface LearnOptions {
  * Learns what the statement reads. Asks the server each time: the caller keeps the answer.
  *
  * @throws UsageError `INVALID_QUERY` unless the text is one SELECT (or VALUES, TABLE, WITH) that neither writes nor
- * locks
+ * locks, and if its tree cannot be read. What its functions do is not known: a volatile one may write.
  * @throws the server's error if it refuses the statement
  */
 export async function learn(
@@ -73,7 +73,8 @@ export async function learn(
   return await caller.transaction(
     async (tx) => {
       const { trees, ...moment } = await parsed(tx, text);
-      if (!trees.length) return { relations: [], reasons: [UNREADABLE], isPersonal: true, ...moment };
+      // It may be one that writes.
+      if (!trees.length) throw refused("The server's tree of it could not be read.");
       const reads = new TreeReads();
       for (const tree of trees) reads.add(tree);
       if (reads.refusal !== undefined) throw refused(reads.refusal);
@@ -91,8 +92,6 @@ function isEmpty(text: string): boolean {
   while (reader.next() === "semicolon");
   return reader.kind === "end";
 }
-
-const UNREADABLE = "the server's tree could not be read";
 
 const refused = (why: string): UsageError => new UsageError("INVALID_QUERY", `The statement cannot be cached. ${why}`);
 

@@ -131,6 +131,10 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
     } finally {
       await other.close();
     }
+    const { rows } = await db.query<{ snapshot: string }>("select pg_current_snapshot()::text as snapshot");
+    const known = { tags: [tag], reasons: [], isPersonal: false, isStandby: false, snapshot: rows[0]!.snapshot };
+    invalidator.learn({ statement: query.text, fingerprint: "of another session", ...known });
+    expect(why(await get(query))).toBe("it runs with several roles or settings");
   });
 
   test("the moment and the query take a flight each, once both are prepared", async () => {

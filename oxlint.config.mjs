@@ -66,7 +66,8 @@ const allButCopies = {
 /** `pgz-edge/cache` asks by the public API, follows changes, and reads SQL and trees. */
 const allButReaders = {
   regex: `^\\.\\./(?!(index|changes|util/deadline)\\.ts$|${READER})`,
-  message: "The cache uses the public API, and copies of the readers.",
+  allowTypeImports: true,
+  message: "The cache uses the public API, copies of the readers, and the types of what is inside.",
 };
 
 /** `pgz-edge/cluster` is a queue itself, which hands calls to those of pools: it knows the types of what is inside. */

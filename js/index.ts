@@ -18,6 +18,9 @@ export { observers } from "./util/observer.ts";
 export { conditional } from "./api/conditional.ts";
 export { Client, connect, createClient } from "./api/client.ts";
 export type { ClientStats } from "./api/client.ts";
+/** @internal For `pgz-edge/cache`. */
+export { asBody } from "./api/streams.ts";
+export { runtime } from "./runtime/runtime.ts";
 /** @internal For `pgz-edge/cluster`. */
 export { ofPreludes } from "./connection/operation.ts";
 export { TransactionCalls } from "./api/transaction-calls.ts";

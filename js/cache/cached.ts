@@ -3,17 +3,24 @@
 // Knows HTTP, and the order of the questions to the database and to the invalidator. Must not know what makes an answer
 // too old (fence.ts), or which relations a statement reads (learn.ts).
 //
-//   invalidator   open ──── known ─┐                        close
-//   database      moment, query ───┴─ headers ── body ── end ─┘
+//   invalidator   open ──── opened ─┐                     ┌─ close
+//   database      moment, query ────┴─ headers ── body ── end
 //
-// Both are asked at once. Headers that let a cache store the answer leave only when both have answered. A statement
-// that the invalidator does not know is learned before it runs, so one that writes or locks never runs. (Its functions
-// may write.)
-import { Client, Pool, UsageError, type Lease, type QueryInput, type RespondOptions } from "../index.ts";
+// Both are asked at once. Headers that let a cache store the answer leave only when both have answered, and the moment
+// is the one that the invalidator was told. A statement that neither the isolate nor the invalidator knows is learned
+// before it runs, so one that writes or locks never runs. (Its functions may write.)
+//
+// `close` follows the end of the body, so what `settle` is counted from is never too early. If it is lost, the fill
+// ends by itself after `maxFill`; a body that takes longer than that breaks off, so that no cache stores it.
+import { asBody, Client, Pool, runtime, TimeoutError, UsageError } from "../index.ts";
+import type { QueryInput, RespondOptions } from "../index.ts";
 import { withDeadline } from "../util/deadline.ts";
 import type { Dependency } from "./dependencies.ts";
-import type { FillClosing, FillOpening, Opened } from "./invalidator.ts";
-import { hasTimeWords, learn, MOMENT, type Moment } from "./learn.ts";
+import type { Admitted, FillClosing, FillOpening, Opened, Refusal } from "./invalidator.ts";
+import { hasTimeWords, learn } from "./learn.ts";
+import { STAMP, type Moment } from "./moment.ts";
+import { rowsOf } from "./question.ts";
+import { Stamped } from "./stamped.ts";
 import { EVERYTHING, tagOf } from "./tags.ts";
 
 type Awaitable<T> = T | Promise<T>;
@@ -21,9 +28,9 @@ type Awaitable<T> = T | Promise<T>;
 /** An `Invalidator`, or what passes its calls on, such as the stub of a Durable Object. */
 export interface CacheInvalidator {
   open(opening: FillOpening): Awaitable<Opened>;
-  learn(dependency: Dependency): Awaitable<void>;
+  learn(life: string, dependency: Dependency): Awaitable<void>;
   close(closing: FillClosing): Awaitable<void>;
-  abandon(id: string): Awaitable<void>;
+  abandon(life: string, id: string): Awaitable<void>;
 }
 
 /** Options of `cached`: those of `respond`, and its own. */
@@ -45,6 +52,7 @@ export interface CachedOptions extends Omit<RespondOptions, "status" | "closeWhe
 /** The part of a `Request` that is read. */
 interface Asked {
   readonly method: string;
+  readonly url: string;
 }
 
 const NOT_OF_RESPOND = {
@@ -56,12 +64,18 @@ const OPEN_TIMEOUT = 1_000;
 const LEARN_PAUSE = 10_000;
 /** Statements of an isolate of which it is known when they were learned last. */
 const MOST_KNOWN = 10_000;
-export const STAMP = `select ${MOMENT}`;
 const TAG_HEADERS = ["cache-tag", "surrogate-key", "xkey"] as const;
 /** RFC 9213: the lifetime for the cache in front. Browsers have that of RFC 9111: nothing purges them. */
 const LIFETIME = "cdn-cache-control";
-/** They would let an answer be stored that must not be, or be served to others. */
-const OWN_HEADERS = ["cache-control", "cache-status", "cloudflare-cdn-cache-control", "etag", "set-cookie", LIFETIME];
+/**
+ * The headers that the caller may give. Others may be read by a cache: each platform has some of its own, which store
+ * an answer without its tags, or for longer.
+ */
+const HEADERS = [
+  ...["content-type", "content-disposition", "content-language", "content-security-policy", "vary", "link"],
+  ...["cross-origin-resource-policy", "timing-allow-origin", "server-timing", "x-content-type-options"],
+  ...["referrer-policy", "permissions-policy", "strict-transport-security", "x-robots-tag"],
+];
 
 /**
  * The rows as `respond` sends them, with headers that let the cache in front of this program store them for `maxAge`
@@ -85,99 +99,121 @@ export async function cached(
   options: CachedOptions,
 ): Promise<Response> {
   check(request, db, options);
-  const response = await new Fill(db, query, options).respond();
+  const response = await new Fill(request, db, query, options).respond();
   if (request.method !== "HEAD") return response;
   await response.body!.cancel();
   return new Response(null, response);
 }
 
-function check(request: Asked, db: unknown, options: CachedOptions): void {
+function check({ method, url }: Asked, db: unknown, options: CachedOptions): void {
   const { maxAge, invalidator, publication, tagHeader = "cache-tag" } = options;
-  const { method } = request;
   if (!(db instanceof Client || db instanceof Pool))
     throw refusal("cached() takes the request, then a client or a pool: not a transaction, scope or lease.");
   if (method !== "GET" && method !== "HEAD") throw refusal(`cached() is for GET and HEAD, not for ${method}.`);
+  if (typeof url !== "string") throw refusal("cached() takes a Request, or { method, url }.");
   if (!Number.isSafeInteger(maxAge) || maxAge < 1) throw refusal('Option "maxAge" must be whole seconds, at least 1.');
   if (typeof invalidator?.open !== "function") throw refusal('Option "invalidator" must be an invalidator.');
   if (typeof publication !== "string") throw refusal('Option "publication" must be the name of a publication.');
   if (!TAG_HEADERS.includes(tagHeader)) throw refusal(`Option "tagHeader" must be one of ${TAG_HEADERS.join(", ")}.`);
+  // Those of `Access-Control-` are for browsers.
   const headers = new Headers(options.headers as HeadersInit | undefined);
-  const made = [...OWN_HEADERS, ...TAG_HEADERS].find((name) => headers.has(name));
-  if (made !== undefined) throw refusal(`cached() does not take the header ${made}.`);
+  const other = [...headers.keys()].find((name) => !HEADERS.includes(name) && !name.startsWith("access-control-"));
+  if (other !== undefined)
+    throw refusal(`cached() does not take the header ${other}: set it on the response, if no cache reads it.`);
 }
 
 const refusal = (text: string) => new UsageError("INVALID_OPTION", text);
+
+// -- what an isolate knows --------------------------------------------------------------------------------------------
+
+/** Where a client or pool has run its last query: what the next one is expected to be told. */
+const placeOf = new WeakMap<Client | Pool, Place>();
 
 /**
  * By publication and statement: when this isolate last learned it. One that is not here may be one that writes, so it
  * does not run before the invalidator has said that it knows it.
  */
 const learnedAt = new Map<string, number>();
+/** What is being learned, by the same key: one of many calls does it. */
+const learning = new Map<string, Promise<void>>();
 
-/** What an invalidator says that has not answered in time. */
-const LATE = { refusal: "late" } as const;
-type Known = Opened | typeof LATE;
+/** Why an answer must not be stored; `late`: the invalidator has not answered in time. */
+type Why = Refusal | "late";
+type Known = Admitted | { readonly refusal: Why; readonly reason?: string; readonly life?: string };
+type Place = Pick<Moment, "fingerprint" | "log">;
+
+// -- one answer -------------------------------------------------------------------------------------------------------
 
 /** One run of a query whose answer a cache may store. */
 class Fill {
+  readonly #request: Asked;
   readonly #db: Client | Pool;
   readonly #query: QueryInput;
   readonly #options: CachedOptions;
-  readonly #invalidator: CacheInvalidator;
   readonly #statement: string;
-  readonly #opening: FillOpening;
   /** Its key in {@link learnedAt}. */
   readonly #key: string;
+  #id = "";
+  /** Before the invalidator was asked: it counts `maxFill` from a later time. */
+  #openedAt = 0;
+  /** What it says, however late. */
+  #answer: Promise<Opened> | undefined;
 
-  constructor(db: Client | Pool, query: QueryInput, options: CachedOptions) {
+  constructor(request: Asked, db: Client | Pool, query: QueryInput, options: CachedOptions) {
+    this.#request = request;
     this.#db = db;
     this.#query = query;
     this.#options = options;
-    this.#invalidator = options.invalidator;
     this.#statement = typeof query === "string" ? query : query.text;
-    this.#opening = { id: crypto.randomUUID(), statement: this.#statement, maxAge: options.maxAge * 1_000 };
     this.#key = `${options.publication}\n${this.#statement}`;
   }
 
   async respond(): Promise<Response> {
-    let opening = this.#open();
-    let lease: Lease | undefined;
+    const place = placeOf.get(this.#db) ?? (await this.#firstPlace());
+    let opening = this.#open(place);
     try {
-      if (!learnedAt.has(this.#key) && !("known" in (await opening))) {
-        await this.#learn();
-        opening = this.#open();
+      if (!learnedAt.has(this.#key)) {
+        const known = await opening;
+        if ("refusal" in known && MAY_BE_UNKNOWN.has(known.refusal)) {
+          await this.#learn(known.life);
+          opening = this.#open(place);
+        }
       }
-      if (this.#db instanceof Pool) lease = await this.#db.acquire({ signal: this.#options.signal });
-      return await this.#run(opening, lease ?? (this.#db as Client), lease);
+      return await this.#run(opening, place);
     } catch (error) {
-      await this.#abandon();
-      await lease?.release();
+      this.#abandon();
       throw error;
     }
   }
 
-  async #run(opening: Promise<Known>, client: Client | Lease, lease: Lease | undefined): Promise<Response> {
-    // The first before the second, so that its snapshot is not newer. A stream waits for the calls before it.
+  async #firstPlace(): Promise<Place> {
     const { signal, timeout } = this.#options;
-    const stamp = client.query<Moment>({ text: STAMP, values: [] }, { signal, timeout });
-    const answer = client.respond(this.#query, { ...this.#options, ...NOT_OF_RESPOND });
-    const [known, stamped, response] = await Promise.allSettled([opening, stamp, answer]);
-    if (response.status === "rejected") throw response.reason;
-    const moment = stamped.status === "fulfilled" ? stamped.value.rows[0] : undefined;
-    const verdict = judged((known as PromiseFulfilledResult<Known>).value, moment, valuesOf(this.#query));
-    const isStored = typeof verdict !== "string";
-    const headers = isStored ? this.#storing(verdict) : notStoring(verdict);
-    for (const [name, value] of response.value.headers) headers[name] ??= value;
-    const body = watched(response.value.body!, async () => {
-      await lease?.release();
-      await (isStored ? this.#close(verdict, moment!) : this.#notStored(verdict));
-    });
-    // As in a response of `respond`.
-    const encoding = response.value.headers.has("content-encoding") && { encodeBody: "manual" };
-    return new Response(body as BodyInit, { headers, ...encoding } as ResponseInit);
+    return (await rowsOf<Moment>(this.#db, STAMP, [], { signal, timeout }))[0]!;
   }
 
-  #storing({ tags }: Dependency): Record<string, string> {
+  async #run(opening: Promise<Known>, place: Place): Promise<Response> {
+    const calls = new Stamped<Moment>(this.#db, STAMP);
+    const answer = calls.respond(this.#query, { ...this.#options, ...NOT_OF_RESPOND });
+    const [known, response] = await Promise.all([opening, answer]);
+    const moment = await calls.answer;
+    if (moment) placeOf.set(this.#db, moment);
+    const verdict = judged(known, moment, place, valuesOf(this.#query));
+    const stored = typeof verdict === "string" ? undefined : verdict;
+    if (!stored) this.#notStored(known);
+    const headers = new Headers(stored ? this.#storing(stored.tags) : notStoring(verdict as string));
+    for (const [name, value] of response.headers) if (!headers.has(name)) headers.set(name, value);
+    const body = stored ? asBody(this.#watched(response.body!, stored, moment!)) : response.body;
+    // As in a response of `respond`.
+    const encoding = headers.has("content-encoding") && { encodeBody: "manual" };
+    return new Response(body, { headers, ...encoding } as ResponseInit);
+  }
+
+  #watched(bytes: ReadableStream<Uint8Array>, { life, maxFill }: Admitted, moment: Moment): ReadableStream<Uint8Array> {
+    const isOver = () => performance.now() - this.#openedAt > maxFill;
+    return watched(bytes, { isOver, end: () => this.#close(life, moment) });
+  }
+
+  #storing(tags: readonly string[]): Record<string, string> {
     const { maxAge, tagHeader = "cache-tag" } = this.#options;
     return {
       "cache-control": "max-age=0, must-revalidate",
@@ -186,37 +222,73 @@ class Fill {
     };
   }
 
+  // -- the invalidator -----------------------------------------------------------------------------------------------
+
   /** Never rejects. An invalidator that is late, or fails, counts as one that refuses. */
-  async #open(): Promise<Known> {
-    const asked = within(this.#timeout, async () => await this.#invalidator.open(this.#opening));
-    return (await asked) ?? LATE;
+  async #open(place: Place): Promise<Known> {
+    const { publication, maxAge, invalidator } = this.#options;
+    const statement = this.#statement;
+    const since = (this.#openedAt = performance.now());
+    const id = (this.#id = crypto.randomUUID());
+    this.#answer = (async () => {
+      const [url, answer] = await Promise.all([hashOf(this.#request.url), this.#hashOfAnswer(place)]);
+      const { fingerprint, log } = place;
+      const of = { fingerprint, log, publication, url, answer, maxAge: maxAge * 1_000 };
+      return await invalidator.open({ id, statement, ...of });
+    })();
+    const opened = await within(this.#timeout, this.#answer);
+    if (!opened) return { refusal: "late" };
+    // If the life has begun after it was asked, the query may have run before, on a server that has lost commits since.
+    if (opened.age !== undefined && opened.age < performance.now() - since) return { refusal: "down" };
+    return opened as Known;
   }
 
-  async #close(dependency: Dependency, { snapshot, isStandby }: Moment): Promise<void> {
-    const { id, maxAge } = this.#opening;
-    const closing = { id, dependency, snapshot, isStandby, maxAge };
-    await within(this.#timeout, async () => await this.#invalidator.close(closing));
+  /** Of what decides the rows. Their form may follow from a header that `Vary` names. */
+  #hashOfAnswer({ fingerprint }: Place): Promise<string> {
+    return hashOf(JSON.stringify([this.#statement, valuesOf(this.#query), fingerprint], asText));
   }
 
-  async #abandon(): Promise<void> {
-    await within(this.#timeout, async () => await this.#invalidator.abandon(this.#opening.id));
+  #close(life: string, { snapshot, isStandby }: Moment): void {
+    this.#inBackground(() => this.#options.invalidator.close({ life, id: this.#id, snapshot, isStandby }));
+  }
+
+  /** Also when the invalidator has not answered yet: it may open the fill later. */
+  #abandon(): void {
+    this.#inBackground(async () => {
+      const opened = await this.#answer;
+      if (opened && "tags" in opened) await this.#options.invalidator.abandon(opened.life, this.#id);
+    });
+  }
+
+  /** What is lost costs a purge when the fill ends by itself. */
+  #inBackground(work: () => Awaitable<unknown>): void {
+    runtime().background((async () => await work())().catch(() => {}));
   }
 
   /** Learns the statement for the next call, if that may help. */
-  async #notStored(why: string): Promise<void> {
-    await this.#abandon();
+  #notStored(known: Known): void {
+    this.#abandon();
     const isDue = performance.now() - (learnedAt.get(this.#key) ?? -Infinity) > LEARN_PAUSE;
-    if (why === NOT_LEARNED && isDue) await this.#learn().catch(() => {});
+    if ("refusal" in known && known.refusal === "unknown" && isDue) this.#inBackground(() => this.#learn(known.life));
   }
 
-  async #learn(): Promise<void> {
-    const { publication, signal } = this.#options;
-    const query = { text: this.#statement };
-    const { relations, ...learned } = await learn(this.#db, query, { publication, signal });
+  async #learn(life: string | undefined): Promise<void> {
+    const running = learning.get(this.#key);
+    if (running) return await running;
+    const work = this.#learnNow(life).finally(() => learning.delete(this.#key));
+    learning.set(this.#key, work);
+    await work;
+  }
+
+  async #learnNow(life: string | undefined): Promise<void> {
+    const { publication, signal, invalidator } = this.#options;
+    const { relations, ...learned } = await learn(this.#db, { text: this.#statement }, { publication, signal });
     if (learnedAt.size >= MOST_KNOWN) learnedAt.clear();
     learnedAt.set(this.#key, performance.now());
+    if (life === undefined) return;
     const dependency = { statement: this.#statement, tags: relations.map(tagOf), ...learned };
-    await within(this.#timeout, async () => await this.#invalidator.learn(dependency));
+    const told = (async () => await invalidator.learn(life, dependency))();
+    await within(this.#timeout, told);
   }
 
   get #timeout(): number {
@@ -225,9 +297,9 @@ class Fill {
 }
 
 /** Waits at most this long. Returns undefined if there is no result, or an error, by then. */
-async function within<T>(milliseconds: number, work: () => Promise<T>): Promise<T | undefined> {
+async function within<T>(milliseconds: number, work: Promise<T>): Promise<T | undefined> {
   let result: T | undefined;
-  const done = work().then(
+  const done = work.then(
     (value) => void (result = value),
     () => {},
   );
@@ -235,29 +307,42 @@ async function within<T>(milliseconds: number, work: () => Promise<T>): Promise<
   return result;
 }
 
+async function hashOf(text: string): Promise<string> {
+  const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+  return btoa(String.fromCharCode(...new Uint8Array(hash, 0, 18)));
+}
+
+/** What JSON cannot say. A Date comes as its text. */
+function asText(_: string, value: unknown): unknown {
+  return typeof value === "bigint" || (typeof value === "number" && !Number.isFinite(value)) ? String(value) : value;
+}
+
 // -- judging ----------------------------------------------------------------------------------------------------------
 
 const NOT_LEARNED = "what the statement reads is not known yet";
-const REFUSALS: Readonly<Record<string, string>> = {
-  unknown: NOT_LEARNED,
-  full: "the invalidator has too many answers that have not ended",
-  behind: "the invalidator is behind the database",
+const REFUSALS: Readonly<Record<Why, string>> = {
   down: "the invalidator does not follow the database",
+  elsewhere: "the invalidator follows another publication, database or server",
+  unknown: NOT_LEARNED,
+  unfit: "it may change without a commit",
+  behind: "the invalidator is behind the database",
+  mixed: "another query was answered under the same URL",
+  full: "the invalidator has too many answers that have not ended",
   late: "the invalidator has not answered",
 };
 
-/** What the answer depends on, or why it must not be stored. */
-function judged(known: Known, moment: Moment | undefined, values: readonly unknown[]): Dependency | string {
-  if ("refusal" in known) return REFUSALS[known.refusal] ?? known.refusal;
+/** These do not say that the invalidator knows the statement. */
+const MAY_BE_UNKNOWN: ReadonlySet<Why> = new Set(["down", "elsewhere", "unknown", "late"]);
+
+/** What the invalidator has said, or why the answer must not be stored. */
+function judged(known: Known, moment: Moment | undefined, place: Place, values: readonly unknown[]): Admitted | string {
+  if ("refusal" in known) return known.reason ?? REFUSALS[known.refusal];
   if (!moment) return "the snapshot of the query is not known";
-  const dependency = known.known.find(({ fingerprint }) => fingerprint === moment.fingerprint);
-  if (!dependency) return NOT_LEARNED;
-  // The cache has one answer for all of them.
-  if (known.known.length > 1) return "it runs with several roles or settings";
-  if (dependency.reasons.length) return dependency.reasons.join("; ");
-  if (dependency.isPersonal) return "it depends on who asks";
+  if (moment.fingerprint !== place.fingerprint || moment.log !== place.log)
+    return "the session has another role, other settings or another server than the one before";
+  if (moment.seesOwn) return "the session has an open transaction or temporary tables";
   if (values.some(hasTimeWords)) return "a parameter may be the present time";
-  return dependency;
+  return known;
 }
 
 const valuesOf = (query: QueryInput): readonly unknown[] => (typeof query === "string" ? [] : query.values);
@@ -270,29 +355,47 @@ const notStoring = (why: string): Record<string, string> => ({
 
 // -- the body ---------------------------------------------------------------------------------------------------------
 
-/** The same bytes. `end` is called once, after the last of them, or when no more are wanted; the end waits for it. */
-function watched(bytes: ReadableStream<Uint8Array>, end: () => Promise<void>): ReadableStream<Uint8Array> {
+interface Watch {
+  /** Whether it is too late for the body to end well. */
+  readonly isOver: () => boolean;
+  /** Called once, after the last byte, or when no more are wanted. */
+  readonly end: () => void;
+}
+
+/** The same bytes. */
+function watched(bytes: ReadableStream<Uint8Array>, { isOver, end }: Watch): ReadableStream<Uint8Array> {
   const reader = bytes.getReader();
-  let ended: Promise<void> | undefined;
-  const endOnce = () => (ended ??= end()); // cancelling ends a read that is pending
+  let hasEnded = false;
+  const endOnce = () => {
+    if (!hasEnded) end(); // cancelling ends a read that is pending
+    hasEnded = true;
+  };
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
         try {
           const { done, value } = await reader.read();
+          if (isOver()) throw tooLate();
           if (!done) return controller.enqueue(value);
+          controller.close();
         } catch (error) {
-          await endOnce();
+          await reader.cancel(error).catch(() => {});
+          endOnce();
           throw error;
         }
-        await endOnce();
-        controller.close();
+        endOnce();
       },
       async cancel(reason) {
         await reader.cancel(reason).catch(() => {});
-        await endOnce();
+        endOnce();
       },
     },
     { highWaterMark: 0 },
   );
+}
+
+function tooLate(): TimeoutError {
+  const text =
+    "The answer took longer than maxFill of the invalidator, so no cache may store it: read it faster, or use respond().";
+  return new TimeoutError("QUERY_TIMEOUT", text);
 }

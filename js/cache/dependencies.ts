@@ -6,8 +6,10 @@
 export interface Dependency {
   /** The statement's text. */
   readonly statement: string;
-  /** What else decides what the statement means: the role, the schemas it sees, settings (learn.ts). */
+  /** What else decides what the statement means: the role, the schemas it sees, settings (moment.ts). */
   readonly fingerprint: string;
+  /** In which database, of which server, on which timeline (moment.ts). */
+  readonly log: string;
   readonly tags: readonly string[];
   /** Why its answers must not be stored. Empty: they may be. */
   readonly reasons: readonly string[];
@@ -41,8 +43,8 @@ export class Dependencies {
     dropFirst(this.#known, this.#most);
   }
 
-  of(statement: string): readonly Dependency[] {
-    return [...(this.#known.get(statement)?.values() ?? [])];
+  of(statement: string, fingerprint: string): Dependency | undefined {
+    return this.#known.get(statement)?.get(fingerprint);
   }
 }
 

@@ -7,6 +7,7 @@
 // nothing else: a table of a thousand healthy partitions is one row.
 import type { Transaction } from "../index.ts";
 import { EQ, GE, GT, LT, MEMBER, NE } from "../util/operators.ts";
+import { rowsOf } from "./question.ts";
 import type { TreeReads } from "./tree-reads.ts";
 
 export interface Relation {
@@ -57,23 +58,17 @@ export interface Facts {
   readonly types: readonly Type[];
 }
 
-/** Asks for all facts. COMMIT leaves with the last question. */
+/** Asks for all facts. */
 export async function factsOf(tx: Transaction, reads: TreeReads, publication: string): Promise<Facts> {
   const types = [...reads.types];
-  const [relations, published, routines, { rows }] = await Promise.all([
-    tx.query<Relation>(
-      { text: RELATIONS, values: [[...reads.relations], [...reads.withChildren], publication] },
-      QUIET,
-    ),
-    tx.query<Publication>({ text: PUBLICATION, values: [publication] }, QUIET),
-    tx.query<Routine>({ text: ROUTINES, values: [[...reads.functions], [...reads.operators], types] }, QUIET),
-    tx.last<Type>({ text: TYPES, values: [types] }, QUIET),
+  const [relations, [published], routines, typesRead] = await Promise.all([
+    rowsOf<Relation>(tx, RELATIONS, [[...reads.relations], [...reads.withChildren], publication]),
+    rowsOf<Publication>(tx, PUBLICATION, [publication]),
+    rowsOf<Routine>(tx, ROUTINES, [[...reads.functions], [...reads.operators], types]),
+    rowsOf<Type>(tx, TYPES, [types]),
   ]);
-  return { relations: relations.rows, publication: published.rows[0], routines: routines.rows, types: rows };
+  return { relations, publication: published, routines, types: typesRead };
 }
-
-/** Drops notices, which the statements here cause only by settings of the user's. */
-export const QUIET = { observer: {} };
 
 /**
  * A leaf is published if it is in the publication itself, or a partitioned table above it is, or one of their schemas.

@@ -10,6 +10,8 @@
 //    the tags are known,                  the snapshot is      the cache has surely
 //    the snapshot is not                  known too            stored it by now
 //
+// No body ends well later than `maxFill` after its fill was opened: who sends it breaks it off.
+//
 // A commit to a tag purges what is stored. It does not purge what will be stored later: an answer that was read before
 // the commit and reaches the cache after the purge would be served for its whole lifetime. So each fill is compared
 // with each commit to its tags. Where the fill's snapshot does not see the commit, its tags are purged at once, and
@@ -51,25 +53,18 @@ export interface FenceOptions {
 export interface Opening {
   readonly id: string;
   readonly tags: readonly string[];
+  /** The snapshot from before the tags were learned. */
+  readonly learned: Snapshot;
   /** Milliseconds for which the answer may be stored. */
   readonly maxAge: number;
 }
 
-/** What a fill is known by when its body has ended: all that is needed, also after a restart. */
-export interface Closing extends Opening {
-  /** The snapshot from before the tags were learned. */
-  readonly learned: Snapshot;
-  /** The snapshot of the query, or an older one. */
-  readonly snapshot: Snapshot;
-}
-
 interface Fill {
-  readonly id: string;
-  /** With EVERYTHING. */
-  readonly tags: readonly string[];
+  /** Its tags have each tag once, and EVERYTHING last. */
+  readonly opening: Opening;
   readonly openedAt: number;
-  /** Undefined while the fill is open. */
-  readonly ended?: { readonly at: number; readonly answer: Closing };
+  /** When it was closed, and the snapshot of its query, or an older one. Undefined while the fill is open. */
+  readonly ended?: { readonly at: number; readonly snapshot: Snapshot };
   /** Whether its tags are to be purged when it has settled. */
   isStale: boolean;
 }
@@ -121,20 +116,25 @@ export class Fence {
    */
   open(opening: Opening, now: number): boolean {
     if (this.#open.size + this.#settling.size >= this.#options.maxFills || this.#open.has(opening.id)) return false;
-    const fill = { id: opening.id, tags: withAll(opening.tags), openedAt: now, isStale: false };
-    this.#open.set(fill.id, fill);
+    const tags = [...new Set([...opening.tags, EVERYTHING])];
+    const fill = { opening: { ...opening, tags }, openedAt: now, isStale: false };
+    this.#open.set(opening.id, fill);
     this.#index(fill, now + this.#options.maxFill + this.#options.settle + opening.maxAge);
     return true;
   }
 
-  /** The body has ended, or has broken off. */
-  close(answer: Closing, now: number): readonly string[] {
-    const { openedAt = now } = this.#open.get(answer.id) ?? {};
-    this.abandon(answer.id);
-    const isStale = !this.isFresh(answer);
-    const fill = { id: answer.id, tags: withAll(answer.tags), openedAt, ended: { at: now, answer }, isStale };
+  /**
+   * The body has ended, or has broken off. A fill that is not open any more was due before, and its tags have been
+   * purged.
+   */
+  close(id: string, snapshot: Snapshot, now: number): readonly string[] {
+    const open = this.#open.get(id);
+    if (!open) return NOTHING;
+    this.#drop(open);
+    const isStale = !this.isFresh({ ...open.opening, snapshot });
+    const fill = { ...open, ended: { at: now, snapshot }, isStale };
     this.#settling.add(fill);
-    this.#index(fill, now + this.#options.settle + answer.maxAge);
+    this.#index(fill, now + this.#options.settle + open.opening.maxAge);
     return isStale ? ownOf(fill) : NOTHING;
   }
 
@@ -153,19 +153,23 @@ export class Fence {
     if (commit.tags.includes(EVERYTHING)) this.#definitions.add({ xid: commit.xid, tags: [EVERYTHING] });
     this.#told.push(now);
     if (this.#told.length > this.#log.length) this.#told.shift(); // there were too many
-    for (const tag of commit.tags)
-      for (const fill of this.#byTag.get(tag) ?? []) fill.isStale ||= !!fill.ended && misses(fill.ended.answer, commit);
+    for (const tag of commit.tags) for (const fill of this.#byTag.get(tag) ?? []) fill.isStale ||= misses(fill, commit);
     return this.#stored(commit.tags, now);
   }
 
   /** Whether an answer has all commits to its tags that were told so far. */
-  isFresh({ tags, learned, snapshot }: Pick<Closing, "tags" | "learned" | "snapshot">): boolean {
+  isFresh({ tags, learned, snapshot }: Pick<Opening, "tags" | "learned"> & { readonly snapshot: Snapshot }): boolean {
     return this.isLearned(learned) && this.#log.isSeenBy(snapshot, [...tags, EVERYTHING]);
   }
 
   /** Whether tags that were learned at this snapshot are still true. */
   isLearned(learned: Snapshot): boolean {
-    return learned.xmin >= this.#toldFrom && this.#definitions.isSeenBy(learned, [EVERYTHING]);
+    return learned.xmin >= this.#toldFrom && this.seesDefinitions(learned);
+  }
+
+  /** Whether the snapshot sees all changes of definitions that were told so far. */
+  seesDefinitions(snapshot: Snapshot): boolean {
+    return this.#definitions.isSeenBy(snapshot, [EVERYTHING]);
   }
 
   /** A publication has changed: transactions that run may have changed a table before it joined. Nothing counts now. */
@@ -216,7 +220,7 @@ export class Fence {
   }
 
   #index(fill: Fill, storedUntil: number): void {
-    for (const tag of fill.tags) {
+    for (const tag of fill.opening.tags) {
       const fills = this.#byTag.get(tag) ?? new Set();
       this.#byTag.set(tag, fills.add(fill));
       this.#storedUntil.set(tag, Math.max(this.#storedUntil.get(tag) ?? 0, storedUntil));
@@ -225,8 +229,8 @@ export class Fence {
 
   #drop(fill: Fill): void {
     if (fill.ended) this.#settling.delete(fill);
-    else this.#open.delete(fill.id);
-    for (const tag of fill.tags) {
+    else this.#open.delete(fill.opening.id);
+    for (const tag of fill.opening.tags) {
       const fills = this.#byTag.get(tag)!;
       fills.delete(fill);
       if (!fills.size) this.#byTag.delete(tag);
@@ -234,14 +238,12 @@ export class Fence {
   }
 }
 
-/** Each tag once, and EVERYTHING last. */
-const withAll = (tags: readonly string[]): readonly string[] => [...new Set([...tags, EVERYTHING])];
-
 /** The tags that purge one fill. An answer that reads no relation has only the tag of all. */
-const ownOf = ({ tags }: Fill): readonly string[] =>
+const ownOf = ({ opening: { tags } }: Fill): readonly string[] =>
   tags.length > 1 ? tags.filter((tag) => tag !== EVERYTHING) : tags;
 
-/** Whether an answer lacks a commit to one of its tags. */
-function misses({ learned, snapshot }: Closing, { xid, tags }: Commit): boolean {
-  return !sees(snapshot, xid) || (tags.includes(EVERYTHING) && !sees(learned, xid));
+/** Whether an answer lacks a commit to one of its tags. What it lacks when it is closed, `close` finds. */
+function misses({ opening: { learned }, ended }: Fill, { xid, tags }: Commit): boolean {
+  if (!ended) return false;
+  return !sees(ended.snapshot, xid) || (tags.includes(EVERYTHING) && !sees(learned, xid));
 }

@@ -7,17 +7,20 @@
 //
 // A life has a fence of its own, and begins with a purge of all. After a failover, or a crash of a server with
 // asynchronous commits, an answer may have what the database has not, and ids are given again: no fence can tell. So
-// each connection of the stream is a new life.
+// each connection of the stream is a new life. What is told names the life that it belongs to, and counts in no other.
 //
 // A commit is acknowledged when its tags, and those of all earlier commits, have been purged. So the server sends it
 // again to the next run. The stream does not wait for purges: those of many commits become one call.
 import { changes, type Changes, type Commit } from "../changes.ts";
 import { AbortError, UsageError, type Pool } from "../index.ts";
 import { EQ } from "../util/operators.ts";
+import { Answers } from "./answers.ts";
 import { Dependencies, type Dependency } from "./dependencies.ts";
 import { Fence } from "./fence.ts";
 import { Heartbeat } from "./heartbeat.ts";
+import { LOG, type Moment } from "./moment.ts";
 import { Purges, type Purge } from "./purges.ts";
+import { rowsOf } from "./question.ts";
 import { EVERYTHING, tagOf } from "./tags.ts";
 import { readSnapshot, widened } from "./visibility.ts";
 
@@ -48,29 +51,60 @@ interface Times {
   readonly maxLag: number;
 }
 
-/** Why an answer must not be stored: `unknown` until {@link Invalidator.learn} has been told of the statement. */
-export type Refusal = "unknown" | "full" | "behind" | "down";
-
-/** A query that is about to run. */
-export interface FillOpening {
+/** A query that is about to run, and where its isolate expects to run it. */
+export interface FillOpening extends Pick<Moment, "fingerprint" | "log"> {
   readonly id: string;
   /** Its text. */
   readonly statement: string;
+  readonly publication: string;
+  /** A hash of what the cache finds the answer by. */
+  readonly url: string;
+  /** A hash of what decides its rows: the text, its parameters, the fingerprint. */
+  readonly answer: string;
   /** Milliseconds for which the answer may be stored. */
   readonly maxAge: number;
 }
 
-/** What the invalidator says to it. */
-export type Opened = { readonly refusal: Refusal } | { readonly known: readonly Dependency[] };
+/**
+ * Why an answer must not be stored.
+ *
+ * - `down`: the invalidator does not follow the database.
+ * - `elsewhere`: it follows another publication, database or server, or one on another timeline.
+ * - `unknown`: {@link Invalidator.learn} has not been told of the statement since definitions have changed.
+ * - `unfit`: the answer may change without a commit.
+ * - `behind`: it is more than `maxLag` behind the database.
+ * - `mixed`: the cache may have another answer under the same URL.
+ * - `full`: too many answers have not ended.
+ */
+export type Refusal = "down" | "elsewhere" | "unknown" | "unfit" | "behind" | "mixed" | "full";
 
-/** An answer whose body has ended, with what is known of its statement, and what was true when it ran. */
-export interface FillClosing {
+/** A life of the invalidator. What an isolate was told in one counts in no other. */
+export interface Life {
+  readonly life: string;
+  /** Milliseconds since it has begun. */
+  readonly age: number;
+}
+
+/** The answer may be stored. */
+export interface Admitted extends Life {
+  readonly tags: readonly string[];
+  /** Milliseconds after which the body must not end well. */
+  readonly maxFill: number;
+}
+
+export interface Refused extends Partial<Life> {
+  readonly refusal: Refusal;
+  /** Of `unfit`. */
+  readonly reason?: string;
+}
+
+/** What the invalidator says to a query. */
+export type Opened = Admitted | Refused;
+
+/** An answer whose body has ended, and the moment before it was read. */
+export interface FillClosing extends Pick<Moment, "snapshot" | "isStandby"> {
+  readonly life: string;
   readonly id: string;
-  readonly dependency: Dependency;
-  /** pg_current_snapshot() as text, of the query or older. */
-  readonly snapshot: string;
-  readonly isStandby: boolean;
-  readonly maxAge: number;
 }
 
 export interface InvalidatorStats {
@@ -91,6 +125,7 @@ const MAX_FILLS = 100_000;
 const MAX_COMMITS = 100_000;
 const MAX_DEFINITIONS = 1_000;
 const MAX_STATEMENTS = 10_000;
+const MAX_URLS = 100_000;
 /** Commits that wait for their purges before the stream waits too. */
 const MAX_WAITING = 10_000;
 
@@ -98,7 +133,7 @@ const MAX_WAITING = 10_000;
  * An id above all that were given before, with 64 bits. A snapshot's xmax is not: it is above those that are over, and
  * what waits for a synchronous standby is not over, though it may have been told.
  */
-export const NEW_XID = "select pg_catalog.pg_current_xact_id()::pg_catalog.text as xid";
+export const NEW_XID = `select pg_catalog.pg_current_xact_id()::pg_catalog.text as xid, ${LOG} as log`;
 /** Writes a heartbeat, and says whether the event triggers of cache.sql are there. */
 export const BEAT = `select pg_catalog.pg_logical_emit_message(true, '${HEARTBEAT}', $1::pg_catalog.text),
   (select pg_catalog.count(*) from pg_catalog.pg_event_trigger as t
@@ -106,11 +141,11 @@ export const BEAT = `select pg_catalog.pg_logical_emit_message(true, '${HEARTBEA
     join pg_catalog.pg_namespace as n on n.oid ${EQ} p.pronamespace
     where n.nspname ${EQ} 'pgz_edge_cache' and p.proname ${EQ} 'definitions_changed' and t.evtenabled ${EQ} 'A'
   ) ${EQ} 3 as armed`;
-/** The tables that a table is a part of: partitioned ones, and those that it inherits from. */
+/** The tables that a table is a part of (partitioned ones, those that it inherits from), and the snapshot for that. */
 export const ANCESTORS = `with recursive ancestors (oid) as (
     select inhparent from pg_catalog.pg_inherits where inhrelid ${EQ} $1::pg_catalog.oid
     union select inhparent from ancestors, pg_catalog.pg_inherits where inhrelid ${EQ} ancestors.oid
-  ) select oid from ancestors`;
+  ) select array(select oid from ancestors) as ancestors, pg_catalog.pg_current_snapshot()::pg_catalog.text as snapshot`;
 
 /** Milliseconds that a question to the database, or one call of `purge`, may take. */
 const LONGEST_CALL = 10_000;
@@ -133,20 +168,19 @@ export class Invalidator {
   }
 
   /**
-   * Opens a fill. Only after that may headers leave that let a cache store the answer. Returns what was learned of the
-   * statement, as each role runs it, or why the answer must not be stored.
+   * Opens a fill. Only after that may headers leave that let a cache store the answer.
    *
    * @throws UsageError `INVALID_OPTION` if `maxAge` is no number of milliseconds
    */
   open(opening: FillOpening): Opened {
     if (!(opening.maxAge >= 0 && opening.maxAge < Infinity))
       throw new UsageError("INVALID_OPTION", "maxAge must be a number of milliseconds, of at least 0.");
-    return this.#run ? this.#run.open(opening) : { refusal: "down" };
+    return this.#run?.open(opening) ?? { refusal: "down" };
   }
 
-  /** Is told what was learned of a statement. */
-  learn(dependency: Dependency): void {
-    this.#run?.learn(dependency);
+  /** Is told what was learned of a statement after this life was heard of. */
+  learn(life: string, dependency: Dependency): void {
+    this.#run?.learn(life, dependency);
   }
 
   /** The body has ended, or has broken off. */
@@ -155,8 +189,8 @@ export class Invalidator {
   }
 
   /** No answer has left that a cache could store. */
-  abandon(id: string): void {
-    this.#run?.abandon(id);
+  abandon(life: string, id: string): void {
+    this.#run?.abandon(life, id);
   }
 
   /**
@@ -179,6 +213,17 @@ export class Invalidator {
 
 const NOT_RUNNING: InvalidatorStats = { state: "down", lag: Infinity, fills: 0, commits: 0, tags: 0 };
 
+/** What is known in one life. */
+interface Known {
+  readonly id: string;
+  readonly beganAt: number;
+  /** {@link Moment.log} of the server that is followed. */
+  readonly log: string;
+  readonly fence: Fence;
+  readonly dependencies: Dependencies;
+  readonly answers: Answers;
+}
+
 /** From the call of `run` to its end. */
 class Run {
   readonly #db: Pool;
@@ -190,10 +235,9 @@ class Run {
   readonly #signal: AbortSignal;
   readonly #feed: Changes;
   readonly #timer: ReturnType<typeof setInterval>;
-  /** Of this life. Without it nothing may be opened. */
-  #fence: Fence | undefined;
-  #dependencies = new Dependencies(MAX_STATEMENTS);
-  /** The connection of the stream whose life this is. */
+  /** Without it nothing may be opened. */
+  #life: Known | undefined;
+  /** The connection of the stream whose life it is. */
   #connection = 0;
   /** A recent id with 64 bits. */
   #near = 0;
@@ -215,36 +259,54 @@ class Run {
   }
 
   get stats(): InvalidatorStats {
-    const sizes = this.#fence?.sizes ?? { fills: 0, commits: 0, tags: 0 };
-    return { state: this.#fence ? "following" : "down", lag: this.#lag(), ...sizes };
+    const sizes = this.#life?.fence.sizes ?? { fills: 0, commits: 0, tags: 0 };
+    return { state: this.#life ? "following" : "down", lag: this.#lag(), ...sizes };
   }
 
-  open({ id, statement, maxAge }: FillOpening): Opened {
-    const fence = this.#fence;
-    if (!fence) return { refusal: "down" };
-    if (this.#lag() > this.#options.maxLag) return { refusal: "behind" };
-    const known = this.#dependencies.of(statement).filter((one) => fence.isLearned(snapshotOf(one)));
-    if (!known.length) return { refusal: "unknown" };
-    const tags = known.flatMap((one) => one.tags);
-    return fence.open({ id, tags, maxAge }, now()) ? { known } : { refusal: "full" };
+  open(opening: FillOpening): Opened | undefined {
+    const life = this.#life;
+    if (!life) return undefined;
+    const { maxLag, maxFill } = this.#options;
+    const of: Life = { life: life.id, age: now() - life.beganAt };
+    const isHere = opening.publication === this.#options.publication && opening.log === life.log;
+    if (!isHere) return { ...of, refusal: "elsewhere" };
+    const dependency = life.dependencies.of(opening.statement, opening.fingerprint);
+    if (!dependency || !life.fence.isLearned(snapshotOf(dependency))) return { ...of, refusal: "unknown" };
+    const { tags, reasons, isPersonal } = dependency;
+    const unfit = isPersonal ? [...reasons, "it depends on who asks"] : reasons;
+    if (unfit.length) return { ...of, refusal: "unfit", reason: unfit.join("; ") };
+    if (this.#lag() > maxLag) return { ...of, refusal: "behind" };
+    if (!this.#isOnly(life, opening, tags)) return { ...of, refusal: "mixed" };
+    const { id, maxAge } = opening;
+    const isOpen = life.fence.open({ id, tags, maxAge, learned: snapshotOf(dependency) }, now());
+    return isOpen ? { ...of, tags, maxFill } : { ...of, refusal: "full" };
   }
 
-  learn(dependency: Dependency): void {
-    this.#dependencies.add(dependency);
+  /** Whether the cache has no other answer under the URL. */
+  #isOnly({ answers }: Known, { url, answer, maxAge }: FillOpening, tags: readonly string[]): boolean {
+    const mixed = answers.claim(url, { answer, tags: tags.length ? tags : [EVERYTHING], maxAge }, now());
+    if (mixed?.length) {
+      void this.#purges.add(mixed);
+      this.#tell(twoAnswers());
+    }
+    return !mixed;
   }
 
-  close({ id, dependency, snapshot, isStandby, maxAge }: FillClosing): void {
-    const { tags } = dependency;
-    const seen = { learned: snapshotOf(dependency), snapshot: snapshotOf({ snapshot, isStandby }) };
-    if (this.#fence) void this.#purges.add(this.#fence.close({ id, tags, maxAge, ...seen }, now()));
+  learn(life: string, dependency: Dependency): void {
+    if (this.#life?.id === life && this.#life.log === dependency.log) this.#life.dependencies.add(dependency);
   }
 
-  abandon(id: string): void {
-    this.#fence?.abandon(id);
+  close({ life, id, snapshot, isStandby }: FillClosing): void {
+    if (this.#life?.id !== life) return; // what was open in another life is purged by this one
+    void this.#purges.add(this.#life.fence.close(id, readSnapshot(snapshot, isStandby), now()));
+  }
+
+  abandon(life: string, id: string): void {
+    if (this.#life?.id === life) this.#life.fence.abandon(id);
   }
 
   end(): void {
-    this.#fence = undefined;
+    this.#life = undefined;
     clearInterval(this.#timer);
     this.#purges.end();
     this.#over.abort();
@@ -264,6 +326,7 @@ class Run {
     let tags = new Set<string>();
     let isOfPublication = false;
     const changed = async (schema: string, table: string) => {
+      if (tags.has(EVERYTHING)) return;
       const oid = oids.get(JSON.stringify([schema, table]))!;
       for (const tag of await this.#tags(oid)) tags.add(tag);
     };
@@ -283,15 +346,15 @@ class Run {
   }
 
   async #commit(change: Commit, tags: readonly string[], isOfPublication: boolean): Promise<void> {
-    if (this.#feed.stats().connections !== this.#connection) this.#fence = undefined;
-    const fence = this.#fence;
+    if (this.#feed.stats().connections !== this.#connection) this.#life = undefined;
+    const fence = this.#life?.fence;
     const xid = widened(change.xid, this.#near);
     this.#near = Math.max(this.#near, xid);
     if (tags.includes(EVERYTHING)) this.#tagsOf.clear();
     this.#purgeOf(change, fence ? fence.commit({ xid, tags }, now()) : tags);
     if (fence && isOfPublication) {
       fence.mayMiss();
-      fence.tellsFrom(await this.#newXid());
+      fence.tellsFrom((await this.#newXid()).xid);
     }
     if (this.#waiting.length > MAX_WAITING) await this.#orOver(this.#acknowledged);
   }
@@ -310,7 +373,7 @@ class Run {
   // -- lives ---------------------------------------------------------------------------------------------------------
 
   #tick(): void {
-    if (this.#fence) void this.#purges.add(this.#fence.takeDue(now()));
+    if (this.#life) void this.#purges.add([...this.#life.fence.takeDue(now()), ...this.#life.answers.takeDue(now())]);
     const { connections, state } = this.#feed.stats();
     if (state === "streaming") this.#heartbeat.tick(connections, connections !== this.#connection, now());
   }
@@ -318,8 +381,8 @@ class Run {
   /** Writes a heartbeat. Never rejects: what does not come back says enough. */
   async #beat(beat: string): Promise<void> {
     try {
-      const { rows } = await this.#db.query<{ armed: boolean }>(BEAT, [beat], { timeout: LONGEST_CALL });
-      if (!rows[0]!.armed) this.#over.abort(unarmed());
+      const [row] = await rowsOf<{ armed: boolean }>(this.#db, BEAT, [beat], { timeout: LONGEST_CALL });
+      if (!row!.armed) this.#over.abort(unarmed());
     } catch (error) {
       this.#tell(error);
     }
@@ -332,12 +395,20 @@ class Run {
   async #cameBack(beat: string): Promise<void> {
     const connection = this.#heartbeat.came(beat);
     if (connection === this.#connection || connection !== this.#feed.stats().connections) return;
-    this.#near = await this.#newXid();
+    const { xid, log } = await this.#newXid();
+    this.#near = xid;
     this.#connection = connection;
-    this.#dependencies = new Dependencies(MAX_STATEMENTS); // the ids of their snapshots may be given again
     const { settle, maxFill } = this.#options;
+    const longest = maxFill + settle;
     const bounds = { maxFills: MAX_FILLS, maxCommits: MAX_COMMITS, maxDefinitions: MAX_DEFINITIONS };
-    this.#fence = new Fence({ settle, maxFill, keep: 2 * (maxFill + settle), ...bounds }, this.#near, now());
+    this.#life = {
+      id: crypto.randomUUID(),
+      beganAt: now(),
+      log,
+      fence: new Fence({ settle, maxFill, keep: 2 * longest, ...bounds }, xid, now()),
+      dependencies: new Dependencies(MAX_STATEMENTS), // ids of the snapshots that were learned before are given again
+      answers: new Answers(MAX_URLS, longest),
+    };
     this.#tagsOf.clear();
     void this.#purges.add([EVERYTHING]);
   }
@@ -353,27 +424,30 @@ class Run {
   /**
    * The tags of a change of a relation: its own, and those of the tables that it is a part of, since a query names
    * these. The catalog may already have a definition that the stream has not reached. That change of definitions
-   * purges everything when it comes.
+   * purges everything when it comes. The other way round (a commit is told before it is visible) nothing is known.
    */
   async #tags(oid: number): Promise<readonly string[]> {
     const known = this.#tagsOf.get(oid);
     if (known) return known;
-    const ancestors = await this.#ask<{ oid: number }>(ANCESTORS, [oid]);
-    const tags = [oid, ...ancestors.map((row) => row.oid)].map(tagOf);
+    const [row] = await this.#ask<{ ancestors: readonly number[]; snapshot: string }>(ANCESTORS, [oid]);
+    const tags = [oid, ...row!.ancestors].map(tagOf);
+    const fence = this.#life?.fence; // each life asks anew
+    if (fence && !fence.seesDefinitions(readSnapshot(row!.snapshot, false))) return [EVERYTHING];
     this.#tagsOf.set(oid, tags);
     return tags;
   }
 
-  async #newXid(): Promise<number> {
-    const [row] = await this.#ask<{ xid: string }>(NEW_XID, []);
-    return Number(row!.xid);
+  /** A new id, and the name of the log that it is in. */
+  async #newXid(): Promise<{ readonly xid: number; readonly log: string }> {
+    const [row] = await this.#ask<{ xid: string; log: string }>(NEW_XID, []);
+    return { xid: Number(row!.xid), log: row!.log };
   }
 
   /** Asks until there is an answer, or the run is over. Meanwhile the stream waits, and {@link #lag} grows. */
   async #ask<Row>(text: string, values: readonly unknown[]): Promise<readonly Row[]> {
     for (;;)
       try {
-        return (await this.#db.query<Row>(text, values, { timeout: LONGEST_CALL })).rows;
+        return await rowsOf<Row>(this.#db, text, values, { timeout: LONGEST_CALL });
       } catch (error) {
         this.#tell(error);
         await this.#orOver(new Promise((resolve) => setTimeout(resolve, PAUSE)));
@@ -405,6 +479,15 @@ function unarmed(): UsageError {
     "INVALID_OPTION",
     "The database does not tell of changed definitions: its event triggers of pgz-edge/cache are missing or not " +
       "ENABLE ALWAYS. Run cache.sql, which is in the package, in this database as a superuser.",
+  );
+}
+
+/** It does not name the URL, which may have a secret. */
+function twoAnswers(): UsageError {
+  return new UsageError(
+    "INVALID_OPTION",
+    "Two different queries were answered under one URL, so a cache may have served one in place of the other. Both are " +
+      "purged. A query for a URL must follow from the URL alone, not from cookies or other headers.",
   );
 }
 

@@ -6,7 +6,8 @@
 //
 //   BEGIN, snapshot and settings                     one round trip: later calls wait until BEGIN is answered
 //   Parse of the statement, settings back            one round trip
-//   questions about what the tree names, COMMIT      one round trip
+//   questions about what the tree names              one round trip
+//   COMMIT                                           one round trip
 //
 // The snapshot is taken before the server parses, so the catalog that the tree was made from is never older. The trees
 // go to the server's log too, unless a superuser asks (decision 0033).
@@ -14,15 +15,17 @@ import { UsageError, type Column, type Notice, type Transaction, type Transactio
 import { nodes, plain, treeIn, type Node, type Value } from "../util/node-tree.ts";
 import { EQ } from "../util/operators.ts";
 import { hasSeveral, SqlReader } from "../util/sql-reader.ts";
-import { factsOf, QUIET } from "./facts.ts";
+import { factsOf } from "./facts.ts";
+import { MOMENT, type Moment } from "./moment.ts";
+import { QUIET, rowsOf } from "./question.ts";
 import { judged } from "./reasons.ts";
 import { hasTimeLiteral } from "./time-words.ts";
 import { TreeReads } from "./tree-reads.ts";
 
 export { hasTimeWords } from "./time-words.ts";
 
-/** What is known of a statement's answers. */
-export interface Learned {
+/** What is known of a statement's answers, and the moment before the server parsed it. */
+export interface Learned extends Omit<Moment, "seesOwn"> {
   /**
    * OIDs of the relations whose changes change the answer, ascending: the tables that the statement, its views,
    * subqueries, WITH and policies name, and the views themselves. Of a partitioned or inherited table only the one that
@@ -36,11 +39,6 @@ export interface Learned {
   readonly reasons: readonly string[];
   /** Whether the answer depends on who asks: current_user and its kin, current_setting(), a table with row security. */
   readonly isPersonal: boolean;
-  /** What else decides what the statement means, and how its values are written: the role, schemas, settings. */
-  readonly fingerprint: string;
-  /** pg_current_snapshot() as text, taken before the server parsed the statement. */
-  readonly snapshot: string;
-  readonly isStandby: boolean;
 }
 
 /** A client, a pool or a scope. */
@@ -97,14 +95,7 @@ const refused = (why: string): UsageError => new UsageError("INVALID_QUERY", `Th
 
 // -- the tree ---------------------------------------------------------------------------------------------------------
 
-/** When, and as whom, a statement was run or parsed. */
-export interface Moment {
-  readonly snapshot: string;
-  readonly isStandby: boolean;
-  readonly fingerprint: string;
-}
-
-interface Parsed extends Moment {
+interface Parsed extends Omit<Moment, "seesOwn"> {
   /** The trees that may be the statement's own; none if a tree could not be read. */
   readonly trees: readonly Value[];
 }
@@ -115,7 +106,7 @@ async function parsed(tx: Transaction, text: string): Promise<Parsed> {
     if (message === "rewritten parse tree:") trees.push(treeIn(detail ?? ""));
   };
   const [begun, described, ended] = await Promise.allSettled([
-    tx.query<Moment>({ text: BEGINNING, values: [] }, QUIET),
+    rowsOf<Moment>(tx, BEGINNING),
     // The driver would not send a text again that it has described before.
     tx.describe(`${text}\n/* pgz-edge/cache ${++count} */`, { observer: { onNotice } }),
     tx.exec({ text: ENDING, values: [] }, QUIET),
@@ -123,8 +114,8 @@ async function parsed(tx: Transaction, text: string): Promise<Parsed> {
   if (begun.status === "rejected") throw begun.reason;
   if (described.status === "rejected") throw described.reason;
   if (ended.status === "rejected") throw ended.reason;
-  const { snapshot, isStandby, fingerprint } = begun.value.rows[0]!;
-  return { snapshot, isStandby, fingerprint, trees: ownOf(trees, described.value.fields) };
+  const { snapshot, isStandby, fingerprint, log } = begun.value[0]!;
+  return { snapshot, isStandby, fingerprint, log, trees: ownOf(trees, described.value.fields) };
 }
 
 let count = 0;
@@ -149,24 +140,6 @@ const targetsOf = (query: Node) =>
   nodes(query[query["commandType"] === SELECT ? "targetList" : "returningList"])
     .filter(({ resjunk }) => resjunk !== "true")
     .map(({ resname, resorigtbl, resorigcol }) => [plain(resname), Number(resorigtbl), Number(resorigcol)]);
-
-/**
- * Settings that decide what a statement means, or how its values are written. The path is among the schemas, which also
- * show whether the session has temporary tables.
- */
-const SETTINGS = [
-  ...["DateStyle", "IntervalStyle", "TimeZone", "bytea_output", "extra_float_digits", "client_encoding"],
-  ...["lc_monetary", "lc_numeric", "lc_time", "default_text_search_config", "xmlbinary", "xmloption"],
-  ...["row_security", "array_nulls", "transform_null_equals", "standard_conforming_strings", "quote_all_identifiers"],
-];
-
-/** The columns of a {@link Moment}. The snapshot is never newer than that of a statement that follows. */
-export const MOMENT = `pg_catalog.pg_current_snapshot()::pg_catalog.text as snapshot,
-    pg_catalog.pg_is_in_recovery() as "isStandby",
-    pg_catalog.hashtextextended(array[current_user::pg_catalog.text,
-      session_user::pg_catalog.text, pg_catalog.current_schemas(true)::pg_catalog.text,
-      ${SETTINGS.map((name) => `pg_catalog.current_setting('${name}')`).join(", ")}
-    ]::pg_catalog.text, 0)::pg_catalog.text as fingerprint`;
 
 /**
  * Notices at the level `log` bring the trees. Any role may set these for a transaction; only a superuser the log's.

@@ -8,10 +8,14 @@ import { EVERYTHING, tagOf } from "../../js/cache/tags.ts";
 import { testServers } from "../integration/servers.ts";
 import { testDatabase } from "../support/test-database.ts";
 import { until } from "../support/until.mjs";
-import { createClient, createPool, sql, type Pool } from "./driver.ts";
+import { createClient, createPool, sql, type Client, type Pool, type QueryInput } from "./driver.ts";
 
 const SETUP = readFileSync(new URL("../../js/cache/cache.sql", import.meta.url), "utf8");
-const GET = new Request("https://example.com/");
+/** Each query has a URL of its own. */
+const requestOf = (query: QueryInput) => {
+  const { text, values } = typeof query === "string" ? { text: query, values: [] } : query;
+  return new Request(`https://example.com/?q=${encodeURIComponent(JSON.stringify([text, values]))}`);
+};
 
 describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name", (server) => {
   const database = testDatabase({ url: server.url, superuserUrl: server.superuserUrl! }, "cache_cached");
@@ -24,6 +28,7 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
   let running: Promise<unknown>;
   let purged: string[] = [];
   let tag = "";
+  const failures: unknown[] = [];
   const stats = (): InvalidatorStats => invalidator.stats;
 
   beforeAll(async () => {
@@ -39,7 +44,8 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
     tag = tagOf(rows[0]!.oid);
     const purge = async (tags: readonly string[]) => void purged.push(...tags);
     const times = { settle: 20, maxFill: 60_000, signal: abort.signal };
-    invalidator = new Invalidator(db, { slot: SLOT, publication, purge, ...times });
+    const onFailure = (error: unknown) => void failures.push(error);
+    invalidator = new Invalidator(db, { slot: SLOT, publication, purge, onFailure, ...times });
     running = invalidator.run().catch((error: { code?: string }) => expect(error.code).toBe("ABORTED"));
     await until(() => stats().state === "following");
     // Transactions from before this life, also of other databases, may still run.
@@ -58,11 +64,17 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
   });
 
   /** The answer, with its body read. */
-  async function get(query: Parameters<typeof cached>[2], options: Partial<CachedOptions> = {}) {
-    const all = { maxAge: 60, publication, invalidator, ...options };
-    const response = await cached(GET, db, query, all);
+  async function get(
+    query: QueryInput,
+    { on = db, url, ...options }: Partial<CachedOptions> & { on?: Pool | Client; url?: string } = {},
+  ) {
+    const request = url === undefined ? requestOf(query) : new Request(url);
+    const response = await cached(request, on, query, { maxAge: 60, publication, invalidator, ...options });
     return { headers: response.headers, status: response.status, text: await response.text() };
   }
+  const broken = (open: () => unknown): CacheInvalidator => ({
+    ...{ open: open as CacheInvalidator["open"], learn: () => {}, close: () => {}, abandon: () => {} },
+  });
   const why = ({ headers }: { headers: Headers }) => {
     expect(headers.get("cache-control")).toBe("no-store");
     expect(headers.has("cdn-cache-control")).toBe(false);
@@ -121,46 +133,96 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
   test("settings of the session are part of what is learned", async () => {
     const query = sql`select id from products where name = 'a'`;
     expect((await get(query)).headers.has("cdn-cache-control")).toBe(true);
-    const other = createClient(
-      `${database.superuserUrl}${database.superuserUrl.includes("?") ? "&" : "?"}options=-c%20TimeZone=Asia/Tokyo`,
-    );
-    try {
-      const response = await cached(GET, other, query, { maxAge: 60, publication, invalidator });
-      expect(why(response)).toBe("what the statement reads is not known yet");
-      await response.text();
-    } finally {
-      await other.close();
-    }
-    const { rows } = await db.query<{ snapshot: string }>("select pg_current_snapshot()::text as snapshot");
-    const known = { tags: [tag], reasons: [], isPersonal: false, isStandby: false, snapshot: rows[0]!.snapshot };
-    invalidator.learn({ statement: query.text, fingerprint: "of another session", ...known });
-    expect(why(await get(query))).toBe("it runs with several roles or settings");
+    const separator = database.superuserUrl.includes("?") ? "&" : "?";
+    await using on = createClient(`${database.superuserUrl}${separator}options=-c%20TimeZone=Asia/Tokyo`);
+    expect(why(await get(query, { on }))).toBe("what the statement reads is not known yet");
   });
 
-  test("the moment and the query take a flight each, once both are prepared", async () => {
+  test("settings that change between two calls, own changes and temporary tables are noticed behind the query", async () => {
+    const query = sql`select id from products where name = 'b'`;
+    await using on = createClient(database.superuserUrl);
+    expect((await get(query, { on })).headers.has("cdn-cache-control")).toBe(true);
+    await on.exec("set timezone = 'Asia/Tokyo'");
+    expect(why(await get(query, { on }))).toContain("other settings");
+    await on.exec("reset timezone");
+    await get(query, { on });
+    await on.exec("begin");
+    await on.exec("update products set name = 'z' where id = 2");
+    expect(why(await get(query, { on }))).toBe("the session has an open transaction or temporary tables");
+    await on.exec("rollback");
+    expect((await get(query, { on })).headers.has("cdn-cache-control")).toBe(true);
+    await on.exec("create temp table products (id int4, name text)");
+    await get(query, { on });
+    expect(why(await get(query, { on }))).toBe("what the statement reads is not known yet");
+    await on.exec("drop table products");
+    await until(() => stats().fills === 0);
+  });
+
+  test("two queries under one URL: neither is stored, and both are purged", async () => {
+    const url = "https://example.com/cart";
+    const first = sql`select name from products where id = ${1}`;
+    await get(first);
+    expect((await get(first, { url })).headers.has("cdn-cache-control")).toBe(true);
+    expect((await get(first, { url, format: "json" })).headers.has("cdn-cache-control")).toBe(true);
+    await until(() => stats().fills === 0);
+    purged = [];
+    failures.length = 0;
+    const second = sql`select name from products where id = ${2}`;
+    expect(why(await get(second, { url }))).toBe("another query was answered under the same URL");
+    await until(() => purged.includes(tag));
+    expect(failures).toEqual([expect.objectContaining({ code: "INVALID_OPTION" })]);
+    expect(String(failures[0])).not.toContain("cart");
+    expect(why(await get(first, { url }))).toBe("another query was answered under the same URL");
+  });
+
+  test("the moment and the query take one flight, once both are prepared", async () => {
     const query = sql`select id from products where id = 2`;
-    const client = createClient(database.superuserUrl);
-    const answer = async () => {
-      const { headers, body } = await cached(GET, client, query, { maxAge: 60, publication, invalidator });
-      await body!.pipeTo(new WritableStream());
-      return headers.has("cdn-cache-control");
+    await using on = createClient(database.superuserUrl);
+    for (let run = 0; run < 2; run++) await get(query, { on }); // the statements are prepared
+    const { flights } = on.stats();
+    expect((await get(query, { on })).headers.has("cdn-cache-control")).toBe(true);
+    expect(on.stats().flights - flights).toBe(1);
+  });
+
+  test("parsers and limits of the client's do not change what is asked", async () => {
+    const parse = (text: string) => text.toUpperCase();
+    await using on = createClient({
+      connectionString: database.superuserUrl,
+      maxFieldBytes: 10,
+      types: { text: parse, bool: () => "no" },
+    });
+    const query = sql`select id from products where id = 2`;
+    expect((await get(query, { on })).headers.has("cdn-cache-control")).toBe(true);
+  });
+
+  test("a body that takes longer than maxFill breaks off, so that no cache stores it", async () => {
+    const query = sql`select id from products where id = 1`;
+    await get(query);
+    const short: CacheInvalidator = {
+      open: (opening) => ({ ...invalidator.open(opening), maxFill: 0 }),
+      learn: (...given) => invalidator.learn(...given),
+      close: (closing) => invalidator.close(closing),
+      abandon: (...given) => invalidator.abandon(...given),
     };
-    try {
-      for (let run = 0; run < 2; run++) await answer(); // the statements are prepared
-      const { flights } = client.stats();
-      expect(await answer()).toBe(true);
-      expect(client.stats().flights - flights).toBe(2);
-    } finally {
-      await client.close();
-    }
+    await expect(get(query, { invalidator: short })).rejects.toMatchObject({ code: "QUERY_TIMEOUT" });
+    await until(() => stats().fills === 0);
+  });
+
+  test("an invalidator of another publication, or whose life is younger than the question, stores nothing", async () => {
+    const query = sql`select id from products where id = 1`;
+    await get(query);
+    expect(why(await get(query, { publication: "another" }))).toContain("follows another publication");
+    const young: CacheInvalidator = {
+      ...broken(() => {}),
+      open: (opening) => ({ ...invalidator.open(opening), age: 0 }),
+      abandon: (...given) => invalidator.abandon(...given),
+    };
+    expect(why(await get(query, { invalidator: young }))).toBe("the invalidator does not follow the database");
   });
 
   test("an invalidator that is late, fails or refuses costs the storing, and nothing else", async () => {
     const query = sql`select id from products where id = 1`;
     await get(query);
-    const broken = (open: CacheInvalidator["open"]): CacheInvalidator => ({
-      ...{ open, learn: () => {}, close: () => {}, abandon: () => {} },
-    });
     const never = await get(query, { invalidator: broken(() => new Promise(() => {})), openTimeout: 20 });
     expect([never.text, why(never)]).toEqual(['{"id":1}\n', "the invalidator has not answered"]);
     const failing = await get(query, { invalidator: broken(() => Promise.reject(new Error("gone"))) });
@@ -178,14 +240,15 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
   test("a query that fails, and a reader that leaves, leave no fill open and no connection in use", async () => {
     await expect(get(sql`select 1 / ${0}::int4 as n`)).rejects.toMatchObject({ code: "22012" });
     const large = sql`select id, repeat('x', 100000) as x from products, generate_series(1, 200)`;
-    const response = await cached(GET, db, large, { maxAge: 60, publication, invalidator });
+    const request = requestOf(large);
+    const response = await cached(request, db, large, { maxAge: 60, publication, invalidator });
     const reader = response.body!.getReader();
     await reader.read();
     expect(stats().fills).toBe(1);
     await reader.cancel();
     await until(() => stats().fills === 0);
-    expect(db.stats().acquired).toBe(0);
-    const head = await cached(new Request(GET, { method: "HEAD" }), db, large, {
+    await db.waitIdle();
+    const head = await cached(new Request(request, { method: "HEAD" }), db, large, {
       ...{ maxAge: 60, publication, invalidator },
     });
     expect([head.status, await head.text(), head.headers.get("cdn-cache-control")]).toEqual([200, "", "max-age=60"]);
@@ -195,7 +258,7 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
   test("what does not fit is refused before anything is sent", async () => {
     const options = { maxAge: 60, publication, invalidator };
     const calls: (() => Promise<unknown>)[] = [
-      () => cached(new Request(GET, { method: "POST" }), db, "select 1", options),
+      () => cached(new Request(requestOf("select 1"), { method: "POST" }), db, "select 1", options),
       () => get("select 1", { maxAge: 0 }),
       () => get("select 1", { maxAge: 1.5 }),
       () => get("select 1", { invalidator: undefined as never }),
@@ -203,7 +266,8 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
       () => get("select 1", { tagHeader: "x-tags" as never }),
       () => get("select 1", { headers: { "Set-Cookie": "a=b" } }),
       () => get("select 1", { headers: { etag: '"a"' } }),
-      () => db.transaction((tx) => cached(GET, tx as never, "select 1", options)),
+      () => get("select 1", { headers: { "x-accel-expires": "60" } }),
+      () => db.transaction((tx) => cached(requestOf("select 1"), tx as never, "select 1", options)),
     ];
     for (const call of calls) await expect(call(), String(call)).rejects.toMatchObject({ code: "INVALID_OPTION" });
   });

@@ -4,7 +4,8 @@ import { readFileSync } from "node:fs";
 import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { Dependency } from "../../js/cache/dependencies.ts";
 import { EVERYTHING, tagOf } from "../../js/cache/tags.ts";
-import { Invalidator, type InvalidatorOptions } from "../../js/cache/invalidator.ts";
+import { STAMP, type Moment } from "../../js/cache/moment.ts";
+import { Invalidator, type InvalidatorOptions, type Opened } from "../../js/cache/invalidator.ts";
 import { testServers } from "../integration/servers.ts";
 import { testDatabase } from "../support/test-database.ts";
 import { until } from "../support/until.mjs";
@@ -23,6 +24,9 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
   /** Throws what has ended the invalidator. */
   let check = () => true;
   let fills = 0;
+  let published = "cache";
+  /** What is known of the statement whose answer was stored last. */
+  let stored: Dependency;
 
   beforeAll(async () => {
     await database.create();
@@ -63,6 +67,7 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
   async function start(options: Partial<InvalidatorOptions> = {}) {
     abort = new AbortController();
     purged = [];
+    published = options.publication ?? "cache";
     const { purge = async (tags: readonly string[]) => void purged.push(...tags) } = options;
     let all = 0;
     const invalidator: Invalidator = new Invalidator(db, {
@@ -90,33 +95,34 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
   };
   /** What is learned now of a statement that reads tables with these tags. */
   async function learned(...tags: string[]): Promise<Dependency> {
-    const { rows } = await db.query<{ snapshot: string }>("select pg_current_snapshot()::text as snapshot");
-    const { snapshot } = rows[0]!;
-    return {
-      statement: tags.join(),
-      fingerprint: "",
-      tags,
-      reasons: [],
-      isPersonal: false,
-      snapshot,
-      isStandby: false,
-    };
+    const { seesOwn: _, ...moment } = (await db.first<Moment>(STAMP))!;
+    return { statement: tags.join(), tags, reasons: [], isPersonal: false, ...moment };
   }
-  const open = (invalidator: Invalidator, { statement }: Pick<Dependency, "statement">) => {
-    const opened = invalidator.open({ id: `${++fills}`, statement, maxAge: 3_600_000 });
-    return "refusal" in opened ? opened.refusal : "open";
+  const NOTHING = { statement: "", fingerprint: "", log: "" };
+  /** Opens a fill of its own URL. */
+  const open = (invalidator: Invalidator, of: typeof NOTHING, given: object = {}): Opened => {
+    const { statement, fingerprint, log } = of;
+    const url = `${++fills}`;
+    const publication = published;
+    return invalidator.open({
+      ...{ id: `${fills}`, statement, fingerprint, log, publication, url, answer: "", maxAge: 3_600_000 },
+      ...given,
+    });
   };
+  const refusalOf = (opened: Opened) => ("refusal" in opened ? opened.refusal : "none");
+  /** The life that is heard of now. */
+  const lifeOf = (invalidator: Invalidator) => open(invalidator, NOTHING).life!;
   /** Stores an answer that has read these tables. Returns its tags. */
   async function store(invalidator: Invalidator, ...tables: string[]) {
     const tags = await Promise.all(tables.map(tagFor));
-    let dependency!: Dependency;
     // What is learned counts when every transaction from before this life is over, also those of other databases.
     await until(async () => {
-      invalidator.learn((dependency = await learned(...tags)));
-      return check() && open(invalidator, dependency) === "open";
+      stored = await learned(...tags);
+      invalidator.learn(lifeOf(invalidator), stored);
+      return check() && refusalOf(open(invalidator, stored)) === "none";
     });
-    const { snapshot, isStandby } = dependency;
-    invalidator.close({ id: `${fills}`, dependency, snapshot, isStandby, maxAge: 3_600_000 });
+    const { snapshot, isStandby } = stored;
+    invalidator.close({ life: lifeOf(invalidator), id: `${fills - 1}`, snapshot, isStandby });
     await until(() => invalidator.stats.fills === 0, "it has settled");
     return tags;
   }
@@ -201,7 +207,7 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
     const before = await confirmed();
     expect(purged).toEqual([]);
     await until(() => invalidator.stats.lag > 400);
-    expect(open(invalidator, { statement: tag! })).toBe("behind");
+    expect(refusalOf(open(invalidator, stored))).toBe("behind");
     refuses = false;
     await until(() => purged.length > 0);
     expect(purged).toEqual([tag]);
@@ -216,8 +222,8 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
     abort.abort();
     await running;
     expect(first.stats.state).toBe("down");
-    expect(open(first, { statement: "" })).toBe("down");
-    expect(() => first.open({ id: "1", statement: "", maxAge: NaN })).toThrow("maxAge");
+    expect(refusalOf(open(first, NOTHING))).toBe("down");
+    expect(() => open(first, NOTHING, { maxAge: NaN })).toThrow("maxAge");
     await db.exec("delete from plain");
     await untilFree();
     await start();
@@ -278,8 +284,8 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
     await store(invalidator, "other");
     const learnAndOpen = async () => {
       const dependency = await learned("a");
-      invalidator.learn(dependency);
-      return open(invalidator, dependency);
+      invalidator.learn(lifeOf(invalidator), dependency);
+      return refusalOf(open(invalidator, dependency));
     };
     purged = [];
     await db.transaction(async (writer) => {
@@ -288,7 +294,7 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
       await until(() => check() && purged.includes(EVERYTHING));
       expect(await learnAndOpen()).toBe("unknown");
     });
-    await until(async () => (await learnAndOpen()) === "open");
+    await until(async () => (await learnAndOpen()) === "none");
     await db.exec("delete from plain");
   });
 });

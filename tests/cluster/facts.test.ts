@@ -1,5 +1,6 @@
 // What servers tell an ordinary role about their cluster. js/cluster/questions.ts is built on these facts.
 import { expect, test } from "vitest";
+import { LOG } from "../../js/cache/moment.ts";
 import { positionOf } from "../../js/cluster/position.ts";
 import { until } from "../support/until.mjs";
 import { clusterOf, driver, majors, start } from "./world.ts";
@@ -15,6 +16,11 @@ test.each(majors)("PostgreSQL %i tells an ordinary role about its cluster", asyn
     };
     const system = "select system_identifier::text as it from pg_control_system()";
     expect(await on(primary.url, system)).toBe(await on(standby.url, system));
+    // What js/cache compares, from the same facts.
+    const log = `select ${LOG} as it`;
+    const before = await on(primary.url, log);
+    expect(before).toMatch(/^\d+\/00000001\/./);
+    expect(await on(standby.url, log)).toBe(before);
     const fromFile = "select left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) as it";
     expect(await on(primary.url, fromFile)).toBe("00000001");
     await expect(on(standby.url, fromFile)).rejects.toMatchObject({ code: "55000" });
@@ -28,6 +34,7 @@ test.each(majors)("PostgreSQL %i tells an ordinary role about its cluster", asyn
     // The control file has the timeline of a checkpoint, which happens later. So the file may be behind, and is never
     // ahead.
     expect(await on(standby.url, fromFile)).toBe("00000002");
+    expect(await on(standby.url, log)).toBe(String(before).replace("/00000001/", "/00000002/"));
     const fromControl = "select timeline_id as it from pg_control_checkpoint()";
     expect([1, 2]).toContain(await on(standby.url, fromControl));
   } finally {

@@ -8,7 +8,7 @@
 //   lag of the stream (until the commit's tags are purged) + settle + maxFill + propagation of a purge
 //
 // An invalidator that is down purges nothing, so the time until it is back counts as lag.
-import { Fence, type Closing, type FenceOptions } from "../../js/cache/fence.ts";
+import { Fence, type FenceOptions } from "../../js/cache/fence.ts";
 import { EVERYTHING } from "../../js/cache/tags.ts";
 import { readSnapshot } from "../../js/cache/visibility.ts";
 import { generator } from "./random.ts";
@@ -253,15 +253,12 @@ class World {
       const { seen, snapshot } = queried;
       const answer = { statement, relations: relationsOf(statement, versionOf(seen)), seen };
       this.#serve(answer);
-      const closing: Closing = {
-        ...opening,
-        snapshot: readSnapshot(snapshot, isStandby && !this.#faults.trustsStandby),
-      };
+      const seenBy = readSnapshot(snapshot, isStandby && !this.#faults.trustsStandby);
       const close = () => {
         if (this.#below(15) === 0) return; // lost
         this.#after(
           this.#below(40),
-          () => this.#fence && this.#purge(this.#fence.close(closing, this.#now), this.#life),
+          () => this.#fence && this.#purge(this.#fence.close(id, seenBy, this.#now), this.#life),
         );
       };
       if (!opened) return;

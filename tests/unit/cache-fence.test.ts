@@ -1,8 +1,8 @@
 // The fence of pgz-edge/cache, in the world of tests/support/cache-world.ts and alone.
 import { describe, expect, it } from "vitest";
-import { Fence, type Closing, type FenceOptions } from "../../js/cache/fence.ts";
+import { Fence, type FenceOptions, type Opening } from "../../js/cache/fence.ts";
 import { EVERYTHING } from "../../js/cache/tags.ts";
-import { readSnapshot, sees, widened } from "../../js/cache/visibility.ts";
+import { readSnapshot, sees, widened, type Snapshot } from "../../js/cache/visibility.ts";
 import { runWorld, type Faults } from "../support/cache-world.ts";
 
 /** Fences that lack one thing. */
@@ -12,20 +12,20 @@ class PurgesOnce extends Fence {
   }
 }
 class ForgetsOpenFills extends Fence {
-  override close(answer: Closing, now: number): readonly string[] {
-    const old = readSnapshot(`${Number.MAX_SAFE_INTEGER}:${Number.MAX_SAFE_INTEGER}:`, false);
-    super.close({ ...answer, snapshot: old, learned: old }, now);
+  override close(id: string, _: Snapshot, now: number): readonly string[] {
+    super.close(id, SEES_ALL, now);
     return [];
   }
 }
 class TrustsTheLearning extends Fence {
-  override close(answer: Closing, now: number): readonly string[] {
-    return super.close({ ...answer, learned: answer.snapshot }, now);
+  override open(opening: Opening, now: number): boolean {
+    return super.open({ ...opening, learned: SEES_ALL }, now);
   }
   override isLearned(): boolean {
     return true;
   }
 }
+const SEES_ALL = readSnapshot(`${Number.MAX_SAFE_INTEGER}:${Number.MAX_SAFE_INTEGER}:`, false);
 
 const planted: Record<string, Faults> = {
   "a position stands for the snapshot": { positionForSnapshot: true },
@@ -68,7 +68,9 @@ function settled(): Fence {
   expect(fence.takeDue(110)).toEqual([EVERYTHING]);
   return fence;
 }
-const fill = (id: string, seen = "200:200:", tags = ["a"]): Closing => ({
+type Answer = Opening & { readonly snapshot: Snapshot };
+const close = (fence: Fence, { id, snapshot: seen }: Answer, now: number) => fence.close(id, seen, now);
+const fill = (id: string, seen = "200:200:", tags = ["a"]): Answer => ({
   id,
   tags,
   maxAge: 1_000,
@@ -90,7 +92,7 @@ describe("the fence", () => {
   it("purges a tag once for all answers that were stored before", () => {
     const fence = settled();
     fence.open(fill("1"), 200);
-    fence.close(fill("1"), 210);
+    close(fence, fill("1"), 210);
     fence.takeDue(220);
     expect(fence.commit({ xid: 200, tags: ["a"] }, 230)).toEqual(["a"]);
     expect(fence.commit({ xid: 201, tags: ["a"] }, 231)).toEqual([]);
@@ -99,7 +101,7 @@ describe("the fence", () => {
   it("does not purge what is no longer stored because of its age", () => {
     const fence = settled();
     fence.open(fill("1"), 200);
-    fence.close(fill("1"), 210);
+    close(fence, fill("1"), 210);
     fence.takeDue(220);
     fence.takeDue(1_310);
     expect(fence.sizes).toEqual({ fills: 0, commits: 0, tags: 0 });
@@ -110,11 +112,11 @@ describe("the fence", () => {
     const fence = settled();
     fence.open(fill("1"), 200);
     fence.commit({ xid: 250, tags: ["a"] }, 205);
-    expect(fence.close(fill("1"), 210)).toEqual(["a"]);
+    expect(close(fence, fill("1"), 210)).toEqual(["a"]);
     expect(fence.takeDue(219)).toEqual([]);
     expect(fence.takeDue(220)).toEqual(["a"]);
     fence.open(fill("2", "251:251:"), 300);
-    expect(fence.close(fill("2", "251:251:"), 310)).toEqual([]);
+    expect(close(fence, fill("2", "251:251:"), 310)).toEqual([]);
     fence.commit({ xid: 252, tags: ["a"] }, 311);
     expect(fence.takeDue(320)).toEqual(["a"]);
   });
@@ -132,11 +134,11 @@ describe("the fence", () => {
     const fence = settled();
     fence.open(fill("1", "200:200:", []), 200);
     fence.commit({ xid: 250, tags: [EVERYTHING] }, 205);
-    expect(fence.close(fill("1", "200:200:", []), 210)).toEqual([EVERYTHING]);
+    expect(close(fence, fill("1", "200:200:", []), 210)).toEqual([EVERYTHING]);
     expect(fence.takeDue(220)).toEqual([EVERYTHING]);
     const twice = { ...fill("2", "251:251:", ["a", "a", EVERYTHING]), learned: snapshot("251:251:") };
     fence.open(twice, 300);
-    expect(fence.close(twice, 310)).toEqual([]);
+    expect(close(fence, twice, 310)).toEqual([]);
     fence.commit({ xid: 252, tags: ["a"] }, 311);
     expect(fence.takeDue(320)).toEqual(["a"]);
   });
@@ -165,7 +167,7 @@ describe("the fence", () => {
     const fence = settled();
     const learned = (text: string) => ({ ...fill("1"), learned: snapshot(text), snapshot: snapshot(text) });
     fence.open(learned("200:200:"), 200);
-    fence.close(learned("200:200:"), 201);
+    close(fence, learned("200:200:"), 201);
     fence.mayMiss();
     expect(fence.isLearned(snapshot("250:260:250"))).toBe(false);
     expect(fence.takeDue(211)).toEqual(["a"]);
@@ -200,11 +202,12 @@ describe("the fence", () => {
     expect(fence.sizes.commits).toBe(0);
   });
 
-  it("closes a fill of an earlier life", () => {
+  it("has purged a fill already that is closed too late", () => {
     const fence = settled();
-    fence.commit({ xid: 250, tags: ["a"] }, 205);
-    expect(fence.close(fill("of another life"), 210)).toEqual(["a"]);
-    expect(fence.takeDue(220)).toEqual(["a"]);
+    fence.open(fill("1"), 200);
+    expect(fence.takeDue(310)).toEqual(["a"]);
+    expect(close(fence, fill("1"), 311)).toEqual([]);
+    expect(fence.sizes.fills).toBe(0);
   });
 });
 

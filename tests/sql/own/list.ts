@@ -7,9 +7,9 @@
 //
 // A text in js/ that is not part of a statement here fails lint.test.ts.
 import * as cacheFacts from "../../../js/cache/facts.ts";
-import { STAMP } from "../../../js/cache/cached.ts";
 import { ANCESTORS, BEAT, NEW_XID } from "../../../js/cache/invalidator.ts";
 import { BEGINNING, ENDING } from "../../../js/cache/learn.ts";
+import { STAMP } from "../../../js/cache/moment.ts";
 import * as cluster from "../../../js/cluster/questions.ts";
 import type { Position } from "../../../js/cluster/position.ts";
 import { logQuestion, STANDBY_QUESTION, workQuestion } from "../../../js/changes/log-question.ts";
@@ -166,7 +166,7 @@ const others: OwnStatement[] = [
   names("cache/invalidator.ts", NEW_XID, { values: [] }),
   names("cache/invalidator.ts", BEAT, { values: ["name 1 0"] }),
   names("cache/invalidator.ts", ANCESTORS, { values: ["1259"] }),
-  names("cache/cached.ts", STAMP, { values: [] }),
+  names("cache/moment.ts", STAMP, { values: [] }),
   names("cache/learn.ts", BEGINNING, { values: [] }),
   names("cache/learn.ts", ENDING, { values: [] }),
   names("cache/facts.ts", cacheFacts.RELATIONS, { values: ["{1247,1255}", "{1247}", "p"] }),

@@ -93,7 +93,7 @@ export type {
 } from "./util/observer.ts";
 export type { ConnectOptions, Connector, Socket, TlsOptions } from "./runtime/contract.ts";
 export type { Prepared } from "./api/prepared.ts";
-export type { Scope } from "./api/scope.ts";
+export { Scope } from "./api/scope.ts";
 export type { ScopeOptions } from "./session/scope-settings.ts";
 export type { Query, QueryInput, Sql } from "./statement/sql.ts";
 export type { Parameter, SqlRow, SqlValue, Takes } from "./values/parameter-types.ts";

@@ -12,7 +12,7 @@
 //
 // `close` follows the end of the body, so what `settle` is counted from is never too early. If it is lost, the fill
 // ends by itself after `maxFill`; a body that takes longer than that breaks off, so that no cache stores it.
-import { asBody, Client, Pool, runtime, TimeoutError, UsageError } from "../index.ts";
+import { asBody, Client, Pool, runtime, Scope, TimeoutError, UsageError } from "../index.ts";
 import type { QueryInput, RespondOptions } from "../index.ts";
 import { withDeadline } from "../util/deadline.ts";
 import type { Dependency } from "./dependencies.ts";
@@ -20,7 +20,7 @@ import type { Admitted, FillClosing, FillOpening, Opened, Refusal } from "./inva
 import { hasTimeWords, learn } from "./learn.ts";
 import { STAMP, type Moment } from "./moment.ts";
 import { rowsOf } from "./question.ts";
-import { Stamped } from "./stamped.ts";
+import { queueOf, Stamped } from "./stamped.ts";
 import { EVERYTHING, tagOf } from "./tags.ts";
 
 type Awaitable<T> = T | Promise<T>;
@@ -41,6 +41,11 @@ export interface CachedOptions extends Omit<RespondOptions, "status" | "closeWhe
   /** The publication that the invalidator follows. */
   readonly publication: string;
   /**
+   * What the cache in front tells answers apart by, beside the URL: `ctx.props` on Workers. It is said once more here,
+   * for answers that depend on who asks. Without it they are not stored, and a scope is refused.
+   */
+  readonly separatedBy?: Readonly<Record<string, unknown>> | undefined;
+  /**
    * The header with the answer's tags, by which the cache purges. Cloudflare's is `Cache-Tag`, Fastly's
    * `Surrogate-Key`, Varnish's `xkey`. Default `"cache-tag"`.
    */
@@ -56,7 +61,7 @@ interface Asked {
 }
 
 const NOT_OF_RESPOND = {
-  ...{ maxAge: undefined, invalidator: undefined, publication: undefined },
+  ...{ maxAge: undefined, invalidator: undefined, publication: undefined, separatedBy: undefined },
   ...{ tagHeader: undefined, openTimeout: undefined },
 };
 const OPEN_TIMEOUT = 1_000;
@@ -85,19 +90,15 @@ const HEADERS = [
  * `Cache-Status` says why.
  *
  * @throws UsageError `INVALID_QUERY` for a statement that writes or locks; `INVALID_OPTION` for a request other than
- * GET and HEAD, for a transaction, scope or lease, and for headers that it makes itself; otherwise as `respond`
+ * GET and HEAD, for a transaction or lease, for a scope without `separatedBy`, for Hyperdrive, which has a cache of its
+ * own, and for headers that it makes itself; otherwise as `respond`
  *
  * @example
  * return await cached(request, db, sql`select id, name, price from products where category = ${category}`, {
  *   maxAge: 3_600, publication: "cache", invalidator: env.INVALIDATOR, signal: request.signal,
  * });
  */
-export async function cached(
-  request: Asked,
-  db: Client | Pool,
-  query: QueryInput,
-  options: CachedOptions,
-): Promise<Response> {
+export async function cached(request: Asked, db: Caller, query: QueryInput, options: CachedOptions): Promise<Response> {
   check(request, db, options);
   const response = await new Fill(request, db, query, options).respond();
   if (request.method !== "HEAD") return response;
@@ -106,15 +107,18 @@ export async function cached(
 }
 
 function check({ method, url }: Asked, db: unknown, options: CachedOptions): void {
-  const { maxAge, invalidator, publication, tagHeader = "cache-tag" } = options;
-  if (!(db instanceof Client || db instanceof Pool))
-    throw refusal("cached() takes the request, then a client or a pool: not a transaction, scope or lease.");
+  const { maxAge, invalidator, publication, separatedBy, tagHeader = "cache-tag" } = options;
+  if (!(db instanceof Client || db instanceof Pool || db instanceof Scope))
+    throw refusal("cached() takes the request, then a client, a pool or a scope: not a transaction or lease.");
+  if (queueOf(db).config.host.endsWith(".hyperdrive.local"))
+    throw refusal("cached() cannot see what Hyperdrive answers from its own cache: connect to the server itself.");
   if (method !== "GET" && method !== "HEAD") throw refusal(`cached() is for GET and HEAD, not for ${method}.`);
   if (typeof url !== "string") throw refusal("cached() takes a Request, or { method, url }.");
   if (!Number.isSafeInteger(maxAge) || maxAge < 1) throw refusal('Option "maxAge" must be whole seconds, at least 1.');
   if (typeof invalidator?.open !== "function") throw refusal('Option "invalidator" must be an invalidator.');
   if (typeof publication !== "string") throw refusal('Option "publication" must be the name of a publication.');
   if (!TAG_HEADERS.includes(tagHeader)) throw refusal(`Option "tagHeader" must be one of ${TAG_HEADERS.join(", ")}.`);
+  checkSeparation(db, separatedBy);
   // Those of `Access-Control-` are for browsers.
   const headers = new Headers(options.headers as HeadersInit | undefined);
   const other = [...headers.keys()].find((name) => !HEADERS.includes(name) && !name.startsWith("access-control-"));
@@ -122,12 +126,27 @@ function check({ method, url }: Asked, db: unknown, options: CachedOptions): voi
     throw refusal(`cached() does not take the header ${other}: set it on the response, if no cache reads it.`);
 }
 
+/** An empty object separates nothing: it is what `ctx.props` is by default. */
+function checkSeparation(db: Caller, separatedBy: unknown): void {
+  if (separatedBy === undefined) {
+    if (db instanceof Scope)
+      throw refusal('In a scope, option "separatedBy" must say what the cache tells tenants apart by.');
+    return;
+  }
+  const isObject = typeof separatedBy === "object" && separatedBy !== null;
+  if (!isObject || !Object.values(separatedBy).some((value) => value !== undefined && value !== null))
+    throw refusal(
+      'Option "separatedBy" must be an object with what the cache tells answers apart by, such as ctx.props.',
+    );
+}
+
 const refusal = (text: string) => new UsageError("INVALID_OPTION", text);
 
 // -- what an isolate knows --------------------------------------------------------------------------------------------
 
-/** Where a client or pool has run its last query: what the next one is expected to be told. */
-const placeOf = new WeakMap<Client | Pool, Place>();
+/** By configuration and `separatedBy`: where the last query has run. It is a guess, which the moment confirms. */
+const placesOf = new WeakMap<object, Map<string, Place>>();
+const MOST_PLACES = 1_000;
 
 /**
  * By publication and statement: when this isolate last learned it. One that is not here may be one that writes, so it
@@ -141,35 +160,39 @@ const learning = new Map<string, Promise<void>>();
 type Why = Refusal | "late";
 type Known = Admitted | { readonly refusal: Why; readonly reason?: string; readonly life?: string };
 type Place = Pick<Moment, "fingerprint" | "log">;
+type Caller = Client | Pool | Scope;
 
 // -- one answer -------------------------------------------------------------------------------------------------------
 
 /** One run of a query whose answer a cache may store. */
 class Fill {
   readonly #request: Asked;
-  readonly #db: Client | Pool;
+  readonly #db: Caller;
   readonly #query: QueryInput;
   readonly #options: CachedOptions;
   readonly #statement: string;
   /** Its key in {@link learnedAt}. */
   readonly #key: string;
+  /** As text, in one order of its names. */
+  readonly #separation: string;
   #id = "";
   /** Before the invalidator was asked: it counts `maxFill` from a later time. */
   #openedAt = 0;
   /** What it says, however late. */
   #answer: Promise<Opened> | undefined;
 
-  constructor(request: Asked, db: Client | Pool, query: QueryInput, options: CachedOptions) {
+  constructor(request: Asked, db: Caller, query: QueryInput, options: CachedOptions) {
     this.#request = request;
     this.#db = db;
     this.#query = query;
     this.#options = options;
     this.#statement = typeof query === "string" ? query : query.text;
     this.#key = `${options.publication}\n${this.#statement}`;
+    this.#separation = options.separatedBy ? JSON.stringify(Object.entries(options.separatedBy).sort(), asText) : "";
   }
 
   async respond(): Promise<Response> {
-    const place = placeOf.get(this.#db) ?? (await this.#firstPlace());
+    const place = this.#places.get(this.#separation) ?? (await this.#firstPlace());
     let opening = this.#open(place);
     try {
       if (!learnedAt.has(this.#key)) {
@@ -186,6 +209,19 @@ class Fill {
     }
   }
 
+  get #places(): Map<string, Place> {
+    const { config } = queueOf(this.#db);
+    let places = placesOf.get(config);
+    if (!places) placesOf.set(config, (places = new Map()));
+    return places;
+  }
+
+  #isAt({ fingerprint, log }: Moment): void {
+    const places = this.#places;
+    if (places.size >= MOST_PLACES) places.clear();
+    places.set(this.#separation, { fingerprint, log });
+  }
+
   async #firstPlace(): Promise<Place> {
     const { signal, timeout } = this.#options;
     return (await rowsOf<Moment>(this.#db, STAMP, [], { signal, timeout }))[0]!;
@@ -196,7 +232,7 @@ class Fill {
     const answer = calls.respond(this.#query, { ...this.#options, ...NOT_OF_RESPOND });
     const [known, response] = await Promise.all([opening, answer]);
     const moment = await calls.answer;
-    if (moment) placeOf.set(this.#db, moment);
+    if (moment) this.#isAt(moment);
     const verdict = judged(known, moment, place, valuesOf(this.#query));
     const stored = typeof verdict === "string" ? undefined : verdict;
     if (!stored) this.#notStored(known);
@@ -231,9 +267,10 @@ class Fill {
     const since = (this.#openedAt = performance.now());
     const id = (this.#id = crypto.randomUUID());
     this.#answer = (async () => {
-      const [url, answer] = await Promise.all([hashOf(this.#request.url), this.#hashOfAnswer(place)]);
+      const [url, answer] = await Promise.all([this.#hashOfUrl(), this.#hashOfAnswer(place)]);
       const { fingerprint, log } = place;
-      const of = { fingerprint, log, publication, url, answer, maxAge: maxAge * 1_000 };
+      const isSeparated = this.#separation !== "";
+      const of = { fingerprint, log, publication, url, answer, isSeparated, maxAge: maxAge * 1_000 };
       return await invalidator.open({ id, statement, ...of });
     })();
     const opened = await within(this.#timeout, this.#answer);
@@ -241,6 +278,10 @@ class Fill {
     // If the life has begun after it was asked, the query may have run before, on a server that has lost commits since.
     if (opened.age !== undefined && opened.age < performance.now() - since) return { refusal: "down" };
     return opened as Known;
+  }
+
+  #hashOfUrl(): Promise<string> {
+    return hashOf(`${this.#request.url}\n${this.#separation}`);
   }
 
   /** Of what decides the rows. Their form may follow from a header that `Vary` names. */

@@ -59,6 +59,8 @@ export interface FillOpening extends Pick<Moment, "fingerprint" | "log"> {
   readonly publication: string;
   /** A hash of what the cache finds the answer by. */
   readonly url: string;
+  /** Whether the cache tells answers for one visitor from those for another. */
+  readonly isSeparated: boolean;
   /** A hash of what decides its rows: the text, its parameters, the fingerprint. */
   readonly answer: string;
   /** Milliseconds for which the answer may be stored. */
@@ -273,7 +275,8 @@ class Run {
     const dependency = life.dependencies.of(opening.statement, opening.fingerprint);
     if (!dependency || !life.fence.isLearned(snapshotOf(dependency))) return { ...of, refusal: "unknown" };
     const { tags, reasons, isPersonal } = dependency;
-    const unfit = isPersonal ? [...reasons, "it depends on who asks"] : reasons;
+    const isForAll = !isPersonal || opening.isSeparated;
+    const unfit = isForAll ? reasons : [...reasons, "it depends on who asks (option separatedBy)"];
     if (unfit.length) return { ...of, refusal: "unfit", reason: unfit.join("; ") };
     if (this.#lag() > maxLag) return { ...of, refusal: "behind" };
     if (!this.#isOnly(life, opening, tags)) return { ...of, refusal: "mixed" };
@@ -382,7 +385,11 @@ class Run {
   async #beat(beat: string): Promise<void> {
     try {
       const [row] = await rowsOf<{ armed: boolean }>(this.#db, BEAT, [beat], { timeout: LONGEST_CALL });
-      if (!row!.armed) this.#over.abort(unarmed());
+      if (row!.armed) return;
+      this.#life = undefined;
+      // Definitions may have changed untold. If it cannot be purged, the next run does it.
+      void this.#purges.add([EVERYTHING]);
+      this.#over.abort(unarmed());
     } catch (error) {
       this.#tell(error);
     }

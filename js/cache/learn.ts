@@ -13,7 +13,7 @@
 // go to the server's log too, unless a superuser asks (decision 0033).
 import { UsageError, type Column, type Notice, type Transaction, type TransactionOptions } from "../index.ts";
 import { nodes, plain, treeIn, type Node, type Value } from "../util/node-tree.ts";
-import { EQ } from "../util/operators.ts";
+import { EQ, NE } from "../util/operators.ts";
 import { hasSeveral, SqlReader } from "../util/sql-reader.ts";
 import { factsOf } from "./facts.ts";
 import { MOMENT, type Moment } from "./moment.ts";
@@ -70,7 +70,7 @@ export async function learn(
   if (isEmpty(text)) throw refused("It is empty.");
   return await caller.transaction(
     async (tx) => {
-      const { trees, ...moment } = await parsed(tx, text);
+      const { trees, isCitus, ...moment } = await parsed(tx, text);
       // It may be one that writes.
       if (!trees.length) throw refused("The server's tree of it could not be read.");
       const reads = new TreeReads();
@@ -78,6 +78,7 @@ export async function learn(
       if (reads.refusal !== undefined) throw refused(reads.refusal);
       const facts = await factsOf(tx, reads, publication);
       const relations = [...reads.relations].sort((a, b) => a - b);
+      if (isCitus) reads.reasons.add("the server is Citus, whose tables are on other nodes");
       return { relations, ...judged(reads, facts, publication, hasTimeLiteral(text)), ...moment };
     },
     // Each question sees the newest catalog, as the parser does. `deferrable` would wait.
@@ -96,6 +97,8 @@ const refused = (why: string): UsageError => new UsageError("INVALID_QUERY", `Th
 // -- the tree ---------------------------------------------------------------------------------------------------------
 
 interface Parsed extends Omit<Moment, "seesOwn"> {
+  /** Tables are on other nodes, whose changes this server's log does not have. */
+  readonly isCitus: boolean;
   /** The trees that may be the statement's own; none if a tree could not be read. */
   readonly trees: readonly Value[];
 }
@@ -106,7 +109,7 @@ async function parsed(tx: Transaction, text: string): Promise<Parsed> {
     if (message === "rewritten parse tree:") trees.push(treeIn(detail ?? ""));
   };
   const [begun, described, ended] = await Promise.allSettled([
-    rowsOf<Moment>(tx, BEGINNING),
+    rowsOf<Omit<Parsed, "trees">>(tx, BEGINNING),
     // The driver would not send a text again that it has described before.
     tx.describe(`${text}\n/* pgz-edge/cache ${++count} */`, { observer: { onNotice } }),
     tx.exec({ text: ENDING, values: [] }, QUIET),
@@ -114,8 +117,8 @@ async function parsed(tx: Transaction, text: string): Promise<Parsed> {
   if (begun.status === "rejected") throw begun.reason;
   if (described.status === "rejected") throw described.reason;
   if (ended.status === "rejected") throw ended.reason;
-  const { snapshot, isStandby, fingerprint, log } = begun.value[0]!;
-  return { snapshot, isStandby, fingerprint, log, trees: ownOf(trees, described.value.fields) };
+  const { snapshot, isStandby, fingerprint, log, isCitus } = begun.value[0]!;
+  return { snapshot, isStandby, fingerprint, log, isCitus, trees: ownOf(trees, described.value.fields) };
 }
 
 let count = 0;
@@ -145,6 +148,7 @@ const targetsOf = (query: Node) =>
  * Notices at the level `log` bring the trees. Any role may set these for a transaction; only a superuser the log's.
  */
 export const BEGINNING = `select ${MOMENT},
+    (select pg_catalog.count(*) from pg_catalog.pg_extension where extname ${EQ} 'citus') ${NE} 0 as "isCitus",
     pg_catalog.set_config('debug_print_rewritten', 'on', true) as a,
     pg_catalog.set_config('debug_pretty_print', 'off', true) as b,
     pg_catalog.set_config('client_min_messages', 'log', true) as c,

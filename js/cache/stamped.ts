@@ -11,17 +11,19 @@ import type { Counters } from "../api/ledger.ts";
 import type { Body } from "../api/turn-queue.ts";
 import type { Config } from "../config/options.ts";
 import type { Operation } from "../connection/operation.ts";
-import { TransactionCalls, type Client, type Pool, type UsageError } from "../index.ts";
+import { TransactionCalls, type Client, type Pool, type Scope, type UsageError } from "../index.ts";
 import type { AnyCall, Call } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
 import { rowsOf } from "./question.ts";
 
-/** The part of a client or a pool that is used here, besides its public calls. */
-interface Queue {
+/** The part of a client, pool or scope that is used here, besides its public calls. */
+export interface Queue {
   readonly config: Config;
   readonly counters: Counters;
   run<T>(...call: CallArguments<T>): Promise<T>;
 }
+
+export const queueOf = (db: Client | Pool | Scope): Queue => db as unknown as Queue;
 
 /** Calls that run elsewhere. */
 abstract class Passing extends TransactionCalls {
@@ -61,8 +63,8 @@ export class Stamped<Row> extends Passing {
   /** The answer to the question that was sent last. Never rejects. Undefined: there is none. */
   answer: Promise<Row | undefined> = Promise.resolve(undefined);
 
-  constructor(db: Client | Pool, question: string) {
-    const queue = db as unknown as Queue;
+  constructor(db: Client | Pool | Scope, question: string) {
+    const queue = queueOf(db);
     super(queue.config, queue.counters);
     this.#queue = queue;
     this.#question = question;

@@ -8,7 +8,7 @@ import { EVERYTHING, tagOf } from "../../js/cache/tags.ts";
 import { testServers } from "../integration/servers.ts";
 import { testDatabase } from "../support/test-database.ts";
 import { until } from "../support/until.mjs";
-import { createClient, createPool, sql, type Client, type Pool, type QueryInput } from "./driver.ts";
+import { createClient, createPool, sql, type Client, type Pool, type QueryInput, type Scope } from "./driver.ts";
 
 const SETUP = readFileSync(new URL("../../js/cache/cache.sql", import.meta.url), "utf8");
 /** Each query has a URL of its own. */
@@ -38,7 +38,9 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
     await db.simple(`create table products (id int4 primary key, name text);
       insert into products values (1, 'a'), (2, 'b');
       create table hidden (id int4 primary key);
-      create publication ${publication} for table products`);
+      create table secrets (id int4 primary key);
+      alter table secrets enable row level security;
+      create publication ${publication} for table products, secrets`);
     await db.query("select pg_create_logical_replication_slot($1, 'pgoutput')", [SLOT]);
     const { rows } = await db.query<{ oid: number }>("select 'products'::regclass::oid as oid");
     tag = tagOf(rows[0]!.oid);
@@ -66,7 +68,7 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
   /** The answer, with its body read. */
   async function get(
     query: QueryInput,
-    { on = db, url, ...options }: Partial<CachedOptions> & { on?: Pool | Client; url?: string } = {},
+    { on = db, url, ...options }: Partial<CachedOptions> & { on?: Pool | Client | Scope; url?: string } = {},
   ) {
     const request = url === undefined ? requestOf(query) : new Request(url);
     const response = await cached(request, on, query, { maxAge: 60, publication, invalidator, ...options });
@@ -110,6 +112,7 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
     ["select now() from products", "now"],
     ["select current_user::text", "it depends on who asks"],
     ["select * from pg_class", "system catalog"],
+    ["select id from secrets", "it depends on who asks"],
   ])("%s is not stored: %s", async (text, reason) => {
     expect(why(await get(text))).toContain(reason);
     await until(() => stats().fills === 0);
@@ -173,6 +176,24 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
     expect(failures).toEqual([expect.objectContaining({ code: "INVALID_OPTION" })]);
     expect(String(failures[0])).not.toContain("cart");
     expect(why(await get(first, { url }))).toBe("another query was answered under the same URL");
+  });
+
+  test("what depends on who asks is stored where the cache tells visitors apart, in a scope too", async () => {
+    const query = sql`select name from products where name > current_setting('app.tenant', true) or id = 1`;
+    expect(why(await get(query))).toBe("it depends on who asks (option separatedBy)");
+    await using client = createClient(database.superuserUrl);
+    const scope = (tenant: string) => client.scope({ settings: { "app.tenant": tenant } });
+    const of = (tenant: string) => ({ on: scope(tenant), separatedBy: { tenant } });
+    expect((await get(query, of("a"))).headers.has("cdn-cache-control")).toBe(true);
+    // One URL, but not for the cache.
+    expect((await get(query, of("b"))).headers.has("cdn-cache-control")).toBe(true);
+    const { flights } = client.stats();
+    const again = await get(query, of("b"));
+    expect(again.headers.has("cdn-cache-control")).toBe(true);
+    expect(client.stats().flights - flights).toBe(1);
+    await expect(get(query, { on: scope("a") })).rejects.toThrow("separatedBy");
+    for (const separatedBy of [{}, { tenant: undefined }, "a" as never])
+      await expect(get(query, { separatedBy })).rejects.toMatchObject({ code: "INVALID_OPTION" });
   });
 
   test("the moment and the query take one flight, once both are prepared", async () => {
@@ -267,6 +288,7 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
       () => get("select 1", { headers: { "Set-Cookie": "a=b" } }),
       () => get("select 1", { headers: { etag: '"a"' } }),
       () => get("select 1", { headers: { "x-accel-expires": "60" } }),
+      () => get("select 1", { on: createClient({ host: "a.hyperdrive.local", user: "a", password: "b" }) }),
       () => db.transaction((tx) => cached(requestOf("select 1"), tx as never, "select 1", options)),
     ];
     for (const call of calls) await expect(call(), String(call)).rejects.toMatchObject({ code: "INVALID_OPTION" });

@@ -10,4 +10,4 @@ const wasm = file("pgz_edge_bg.wasm");
 installRuntime({ name: "node", module: () => wasm, connect, background: () => {}, capabilities, md5, unref });
 provide(() => file("pgz_changes_bg.wasm"));
 
-export { createClient, createPool, sql, type Client, type Pool, type QueryInput } from "../../js/index.ts";
+export { createClient, createPool, sql, type Client, type Pool, type QueryInput, type Scope } from "../../js/index.ts";

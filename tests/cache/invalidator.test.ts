@@ -105,7 +105,8 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
     const url = `${++fills}`;
     const publication = published;
     return invalidator.open({
-      ...{ id: `${fills}`, statement, fingerprint, log, publication, url, answer: "", maxAge: 3_600_000 },
+      ...{ id: `${fills}`, statement, fingerprint, log, publication, maxAge: 3_600_000 },
+      ...{ url, isSeparated: false, answer: "" },
       ...given,
     });
   };

@@ -120,6 +120,16 @@ describe.each(testServers().servers.map((server) => [server.major, server] as co
       await expect(learn(own, { text: "select id from passing" }, OF_P)).rejects.toMatchObject({ code: "42P01" });
     });
 
+    test("on Citus nothing is told", async () => {
+      await db.simple(`set allow_system_table_mods = on;
+        insert into pg_extension values (99999, 'citus', 10, 11, false, '1', null, null); reset allow_system_table_mods`);
+      const { reasons } = await learn(db, { text: "select id from items" }, OF_P);
+      expect(reasons).toEqual(["the server is Citus, whose tables are on other nodes"]);
+      await db.simple("set allow_system_table_mods = on; delete from pg_extension where oid = 99999");
+      await db.simple("reset allow_system_table_mods");
+      expect((await learn(db, { text: "select id from items" }, OF_P)).reasons).toEqual([]);
+    });
+
     test("a text that the driver has described before is parsed again", async () => {
       await db.query("select id from items");
       for (let time = 0; time < 2; time++)

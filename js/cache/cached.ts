@@ -58,6 +58,7 @@ export interface CachedOptions extends Omit<RespondOptions, "status" | "closeWhe
 interface Asked {
   readonly method: string;
   readonly url: string;
+  readonly headers: { get(name: string): string | null };
 }
 
 const NOT_OF_RESPOND = {
@@ -86,6 +87,9 @@ const HEADERS = [
  * The rows as `respond` sends them, with headers that let the cache in front of this program store them for `maxAge`
  * seconds. The invalidator purges them there when a commit changes what they were read from.
  *
+ * A request with `If-None-Match` is answered 304, without a query, if the invalidator knows that the answer is up to
+ * date.
+ *
  * An answer that could change without such a commit is sent with `Cache-Control: no-store`, and the header
  * `Cache-Status` says why.
  *
@@ -101,27 +105,28 @@ const HEADERS = [
 export async function cached(request: Asked, db: Caller, query: QueryInput, options: CachedOptions): Promise<Response> {
   check(request, db, options);
   const response = await new Fill(request, db, query, options).respond();
-  if (request.method !== "HEAD") return response;
-  await response.body!.cancel();
+  if (request.method !== "HEAD" || !response.body) return response;
+  await response.body.cancel();
   return new Response(null, response);
 }
 
-function check({ method, url }: Asked, db: unknown, options: CachedOptions): void {
+function check({ method, url, headers }: Asked, db: unknown, options: CachedOptions): void {
   const { maxAge, invalidator, publication, separatedBy, tagHeader = "cache-tag" } = options;
   if (!(db instanceof Client || db instanceof Pool || db instanceof Scope))
     throw refusal("cached() takes the request, then a client, a pool or a scope: not a transaction or lease.");
   if (queueOf(db).config.host.endsWith(".hyperdrive.local"))
     throw refusal("cached() cannot see what Hyperdrive answers from its own cache: connect to the server itself.");
   if (method !== "GET" && method !== "HEAD") throw refusal(`cached() is for GET and HEAD, not for ${method}.`);
-  if (typeof url !== "string") throw refusal("cached() takes a Request, or { method, url }.");
+  if (typeof url !== "string" || typeof headers?.get !== "function")
+    throw refusal("cached() takes a Request, or { method, url, headers } whose headers have get().");
   if (!Number.isSafeInteger(maxAge) || maxAge < 1) throw refusal('Option "maxAge" must be whole seconds, at least 1.');
   if (typeof invalidator?.open !== "function") throw refusal('Option "invalidator" must be an invalidator.');
   if (typeof publication !== "string") throw refusal('Option "publication" must be the name of a publication.');
   if (!TAG_HEADERS.includes(tagHeader)) throw refusal(`Option "tagHeader" must be one of ${TAG_HEADERS.join(", ")}.`);
   checkSeparation(db, separatedBy);
   // Those of `Access-Control-` are for browsers.
-  const headers = new Headers(options.headers as HeadersInit | undefined);
-  const other = [...headers.keys()].find((name) => !HEADERS.includes(name) && !name.startsWith("access-control-"));
+  const given = new Headers(options.headers as HeadersInit | undefined);
+  const other = [...given.keys()].find((name) => !HEADERS.includes(name) && !name.startsWith("access-control-"));
   if (other !== undefined)
     throw refusal(`cached() does not take the header ${other}: set it on the response, if no cache reads it.`);
 }
@@ -175,6 +180,8 @@ class Fill {
   readonly #key: string;
   /** As text, in one order of its names. */
   readonly #separation: string;
+  /** The ids in the request's If-None-Match. */
+  readonly #validators: readonly string[];
   #id = "";
   /** Before the invalidator was asked: it counts `maxFill` from a later time. */
   #openedAt = 0;
@@ -188,6 +195,7 @@ class Fill {
     this.#options = options;
     this.#statement = typeof query === "string" ? query : query.text;
     this.#key = `${options.publication}\n${this.#statement}`;
+    this.#validators = idsIn(request.headers.get("if-none-match") ?? "");
     this.#separation = options.separatedBy ? JSON.stringify(Object.entries(options.separatedBy).sort(), asText) : "";
   }
 
@@ -202,6 +210,9 @@ class Fill {
           opening = this.#open(place);
         }
       }
+      const confirmed = this.#validators.length ? await opening : undefined;
+      if (confirmed && "tags" in confirmed && confirmed.validator !== undefined)
+        return this.#notModified(confirmed.tags, confirmed.validator);
       return await this.#run(opening, place);
     } catch (error) {
       this.#abandon();
@@ -236,7 +247,7 @@ class Fill {
     const verdict = judged(known, moment, place, valuesOf(this.#query));
     const stored = typeof verdict === "string" ? undefined : verdict;
     if (!stored) this.#notStored(known);
-    const headers = new Headers(stored ? this.#storing(stored.tags) : notStoring(verdict as string));
+    const headers = new Headers(stored ? this.#storing(stored.tags, this.#id) : notStoring(verdict as string));
     for (const [name, value] of response.headers) if (!headers.has(name)) headers.set(name, value);
     const body = stored ? asBody(this.#watched(response.body!, stored, moment!)) : response.body;
     // As in a response of `respond`.
@@ -249,9 +260,19 @@ class Fill {
     return watched(bytes, { isOver, end: () => this.#close(life, moment) });
   }
 
-  #storing(tags: readonly string[]): Record<string, string> {
+  /** Not what describes a body, as RFC 9110 has it (15.4.5). */
+  #notModified(tags: readonly string[], validator: string): Response {
+    const headers = new Headers(this.#options.headers as HeadersInit | undefined);
+    for (const name of [...headers.keys()]) if (name.startsWith("content-")) headers.delete(name);
+    for (const [name, value] of Object.entries(this.#storing(tags, validator))) headers.set(name, value);
+    return new Response(null, { status: 304, headers });
+  }
+
+  /** The rows have no order that is known to be the same twice, so the tag is weak. */
+  #storing(tags: readonly string[], id: string): Record<string, string> {
     const { maxAge, tagHeader = "cache-tag" } = this.#options;
     return {
+      etag: `W/"${id}"`,
       "cache-control": "max-age=0, must-revalidate",
       [LIFETIME]: `max-age=${maxAge}`,
       [tagHeader]: [...tags, EVERYTHING].join(tagHeader === "cache-tag" ? "," : " "),
@@ -267,11 +288,10 @@ class Fill {
     const since = (this.#openedAt = performance.now());
     const id = (this.#id = crypto.randomUUID());
     this.#answer = (async () => {
-      const [url, answer] = await Promise.all([this.#hashOfUrl(), this.#hashOfAnswer(place)]);
+      const hashes = await this.#hashes(place);
       const { fingerprint, log } = place;
-      const isSeparated = this.#separation !== "";
-      const of = { fingerprint, log, publication, url, answer, isSeparated, maxAge: maxAge * 1_000 };
-      return await invalidator.open({ id, statement, ...of });
+      const of = { fingerprint, log, publication, maxAge: maxAge * 1_000, validators: this.#validators };
+      return await invalidator.open({ id, statement, ...of, ...hashes, isSeparated: this.#separation !== "" });
     })();
     const opened = await within(this.#timeout, this.#answer);
     if (!opened) return { refusal: "late" };
@@ -280,13 +300,20 @@ class Fill {
     return opened as Known;
   }
 
-  #hashOfUrl(): Promise<string> {
-    return hashOf(`${this.#request.url}\n${this.#separation}`);
+  async #hashes({ fingerprint }: Place): Promise<Pick<FillOpening, "url" | "answer" | "representation">> {
+    const [url, answer, representation] = await Promise.all([
+      hashOf([this.#request.url, this.#separation]),
+      // The form of the rows may follow from a header that `Vary` names.
+      hashOf([this.#statement, valuesOf(this.#query), fingerprint]),
+      hashOf([this.#request.url, this.#separation, this.#statement, valuesOf(this.#query), fingerprint, this.#form]),
+    ]);
+    return { url, answer, representation };
   }
 
-  /** Of what decides the rows. Their form may follow from a header that `Vary` names. */
-  #hashOfAnswer({ fingerprint }: Place): Promise<string> {
-    return hashOf(JSON.stringify([this.#statement, valuesOf(this.#query), fingerprint], asText));
+  /** The options that decide the bytes; with some that do not. */
+  get #form(): object {
+    const { signal: _, observer: __, timeout: ___, ...form } = { ...this.#options, ...NOT_OF_RESPOND };
+    return { ...form, headers: [...new Headers(form.headers as HeadersInit | undefined)] };
   }
 
   #close(life: string, { snapshot, isStandby }: Moment): void {
@@ -337,6 +364,10 @@ class Fill {
   }
 }
 
+/** The tags that may be ours. As a cache compares them (RFC 9110, 8.8.3.2), and none of `*`, which we cannot confirm. */
+const idsIn = (ifNoneMatch: string): readonly string[] =>
+  ifNoneMatch.split(",").flatMap((tag) => /^(?:W\/)?"([\da-f-]{36})"$/.exec(tag.trim())?.[1] ?? []);
+
 /** Waits at most this long. Returns undefined if there is no result, or an error, by then. */
 async function within<T>(milliseconds: number, work: Promise<T>): Promise<T | undefined> {
   let result: T | undefined;
@@ -348,8 +379,8 @@ async function within<T>(milliseconds: number, work: Promise<T>): Promise<T | un
   return result;
 }
 
-async function hashOf(text: string): Promise<string> {
-  const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
+async function hashOf(what: readonly unknown[]): Promise<string> {
+  const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(JSON.stringify(what, asText)));
   return btoa(String.fromCharCode(...new Uint8Array(hash, 0, 18)));
 }
 

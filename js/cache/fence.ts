@@ -12,6 +12,9 @@
 //
 // No body ends well later than `maxFill` after its fill was opened: who sends it breaks it off.
 //
+// A 304 is a fill too. It tells a cache that an answer which it has is up to date, and may arrive after a purge. Its
+// snapshot is known when it is opened, and nobody tells when it has arrived: it settles when `maxFill` is over.
+//
 // A commit to a tag purges what is stored. It does not purge what will be stored later: an answer that was read before
 // the commit and reaches the cache after the purge would be served for its whole lifetime. So each fill is compared
 // with each commit to its tags. Where the fill's snapshot does not see the commit, its tags are purged at once, and
@@ -32,6 +35,7 @@
 // change of a publication nothing counts that was learned while such a transaction ran (`mayMiss`, `tellsFrom`).
 import { CommitLog, type Commit } from "./commit-log.ts";
 import { EVERYTHING } from "./tags.ts";
+import { Validators } from "./validators.ts";
 import { sees, type Snapshot } from "./visibility.ts";
 
 export interface FenceOptions {
@@ -47,12 +51,16 @@ export interface FenceOptions {
   readonly maxCommits: number;
   /** Maximum changes of definitions that are kept, for however long. */
   readonly maxDefinitions: number;
+  /** Maximum answers that can be confirmed without a query. */
+  readonly maxValidators: number;
 }
 
 /** What a fill is known by when it is opened. */
 export interface Opening {
   readonly id: string;
   readonly tags: readonly string[];
+  /** A hash of all that decides the bytes of the answer. */
+  readonly representation: string;
   /** The snapshot from before the tags were learned. */
   readonly learned: Snapshot;
   /** Milliseconds for which the answer may be stored. */
@@ -63,8 +71,10 @@ interface Fill {
   /** Its tags have each tag once, and EVERYTHING last. */
   readonly opening: Opening;
   readonly openedAt: number;
-  /** When it was closed, and the snapshot of its query, or an older one. Undefined while the fill is open. */
-  readonly ended?: { readonly at: number; readonly snapshot: Snapshot };
+  /** Undefined while the fill is open. */
+  readonly endedAt?: number;
+  /** Of its query, or older. Undefined: not known yet. */
+  readonly snapshot?: Snapshot;
   /** Whether its tags are to be purged when it has settled. */
   isStale: boolean;
 }
@@ -79,6 +89,7 @@ export class Fence {
   readonly #settling = new Set<Fill>();
   /** Both of these by tag. */
   readonly #byTag = new Map<string, Set<Fill>>();
+  readonly #validators: Validators;
   readonly #log: CommitLog;
   /** Changes of definitions: what is learned must have seen them all. */
   readonly #definitions: CommitLog;
@@ -100,6 +111,7 @@ export class Fence {
    */
   constructor(options: FenceOptions, before: number, now: number) {
     this.#options = options;
+    this.#validators = new Validators(options.maxValidators);
     this.#log = new CommitLog(options.maxCommits, before);
     this.#definitions = new CommitLog(options.maxDefinitions, before);
     this.#unknownUntil = now + options.maxFill + options.settle;
@@ -114,13 +126,22 @@ export class Fence {
    * Opens a fill whose tags are still true ({@link isLearned}). Returns whether its answer may be stored. Only after
    * that may headers leave that let a cache store it. It may not if there are too many, or if the id is in use.
    */
-  open(opening: Opening, now: number): boolean {
+  open(opening: Opening, now: number, snapshot?: Snapshot): boolean {
     if (this.#open.size + this.#settling.size >= this.#options.maxFills || this.#open.has(opening.id)) return false;
     const tags = [...new Set([...opening.tags, EVERYTHING])];
-    const fill = { opening: { ...opening, tags }, openedAt: now, isStale: false };
+    const fill = { opening: { ...opening, tags }, openedAt: now, isStale: false, ...(snapshot && { snapshot }) };
     this.#open.set(opening.id, fill);
     this.#index(fill, now + this.#options.maxFill + this.#options.settle + opening.maxAge);
     return true;
+  }
+
+  /**
+   * Opens a fill that confirms an answer of an earlier one. `ids`: the fills whose answers the cache has. Returns the one
+   * that is confirmed; undefined: the query has to run.
+   */
+  revalidate(opening: Opening, ids: readonly string[], now: number): string | undefined {
+    const known = this.#validators.find(ids, opening.representation);
+    return known && this.open(opening, now, known.snapshot) ? known.id : undefined;
   }
 
   /**
@@ -132,8 +153,9 @@ export class Fence {
     if (!open) return NOTHING;
     this.#drop(open);
     const isStale = !this.isFresh({ ...open.opening, snapshot });
-    const fill = { ...open, ended: { at: now, snapshot }, isStale };
+    const fill = { ...open, endedAt: now, snapshot, isStale };
     this.#settling.add(fill);
+    if (!isStale) this.#validators.add({ ...open.opening, snapshot });
     this.#index(fill, now + this.#options.settle + open.opening.maxAge);
     return isStale ? ownOf(fill) : NOTHING;
   }
@@ -150,6 +172,7 @@ export class Fence {
   commit(commit: Commit, now: number): readonly string[] {
     if (!commit.tags.length) return NOTHING;
     this.#log.add(commit);
+    this.#validators.commit(commit);
     if (commit.tags.includes(EVERYTHING)) this.#definitions.add({ xid: commit.xid, tags: [EVERYTHING] });
     this.#told.push(now);
     if (this.#told.length > this.#log.length) this.#told.shift(); // there were too many
@@ -175,7 +198,8 @@ export class Fence {
   /** A publication has changed: transactions that run may have changed a table before it joined. Nothing counts now. */
   mayMiss(): void {
     this.#toldFrom = Infinity;
-    for (const fill of this.#settling) fill.isStale = true;
+    this.#validators.clear();
+    for (const fill of [...this.#open.values(), ...this.#settling]) if (fill.snapshot) fill.isStale = true;
   }
 
   /** Transactions from this id on are told. What was learned when all earlier ones were over counts again. */
@@ -193,10 +217,10 @@ export class Fence {
     };
     for (const fill of this.#open.values()) {
       if (fill.openedAt + maxFill + settle > now) break;
-      drop(fill, true);
+      drop(fill, fill.isStale || !fill.snapshot);
     }
     for (const fill of this.#settling) {
-      if (fill.ended!.at + settle > now) break;
+      if (fill.endedAt! + settle > now) break;
       drop(fill, fill.isStale);
     }
     while (this.#told.length && this.#told[0]! + keep <= now) {
@@ -228,7 +252,7 @@ export class Fence {
   }
 
   #drop(fill: Fill): void {
-    if (fill.ended) this.#settling.delete(fill);
+    if (fill.endedAt !== undefined) this.#settling.delete(fill);
     else this.#open.delete(fill.opening.id);
     for (const tag of fill.opening.tags) {
       const fills = this.#byTag.get(tag)!;
@@ -243,7 +267,7 @@ const ownOf = ({ opening: { tags } }: Fill): readonly string[] =>
   tags.length > 1 ? tags.filter((tag) => tag !== EVERYTHING) : tags;
 
 /** Whether an answer lacks a commit to one of its tags. What it lacks when it is closed, `close` finds. */
-function misses({ opening: { learned }, ended }: Fill, { xid, tags }: Commit): boolean {
-  if (!ended) return false;
-  return !sees(ended.snapshot, xid) || (tags.includes(EVERYTHING) && !sees(learned, xid));
+function misses({ opening: { learned }, snapshot }: Fill, { xid, tags }: Commit): boolean {
+  if (!snapshot) return false;
+  return !sees(snapshot, xid) || (tags.includes(EVERYTHING) && !sees(learned, xid));
 }

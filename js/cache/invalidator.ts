@@ -63,6 +63,10 @@ export interface FillOpening extends Pick<Moment, "fingerprint" | "log"> {
   readonly isSeparated: boolean;
   /** A hash of what decides its rows: the text, its parameters, the fingerprint. */
   readonly answer: string;
+  /** A hash of what decides its bytes: the URL, the answer, the form of the rows. */
+  readonly representation: string;
+  /** The ids of the fills whose answers the cache has. */
+  readonly validators: readonly string[];
   /** Milliseconds for which the answer may be stored. */
   readonly maxAge: number;
 }
@@ -92,6 +96,8 @@ export interface Admitted extends Life {
   readonly tags: readonly string[];
   /** Milliseconds after which the body must not end well. */
   readonly maxFill: number;
+  /** The answer of this fill is up to date. The query need not run, and there is nothing to close. */
+  readonly validator?: string | undefined;
 }
 
 export interface Refused extends Partial<Life> {
@@ -128,6 +134,7 @@ const MAX_COMMITS = 100_000;
 const MAX_DEFINITIONS = 1_000;
 const MAX_STATEMENTS = 10_000;
 const MAX_URLS = 100_000;
+const MAX_VALIDATORS = 20_000;
 /** Commits that wait for their purges before the stream waits too. */
 const MAX_WAITING = 10_000;
 
@@ -280,9 +287,11 @@ class Run {
     if (unfit.length) return { ...of, refusal: "unfit", reason: unfit.join("; ") };
     if (this.#lag() > maxLag) return { ...of, refusal: "behind" };
     if (!this.#isOnly(life, opening, tags)) return { ...of, refusal: "mixed" };
-    const { id, maxAge } = opening;
-    const isOpen = life.fence.open({ id, tags, maxAge, learned: snapshotOf(dependency) }, now());
-    return isOpen ? { ...of, tags, maxFill } : { ...of, refusal: "full" };
+    const { id, maxAge, representation, validators } = opening;
+    const fill = { id, tags, maxAge, representation, learned: snapshotOf(dependency) };
+    const validator = life.fence.revalidate(fill, validators, now());
+    if (validator !== undefined) return { ...of, tags, maxFill, validator };
+    return life.fence.open(fill, now()) ? { ...of, tags, maxFill } : { ...of, refusal: "full" };
   }
 
   /** Whether the cache has no other answer under the URL. */
@@ -407,7 +416,10 @@ class Run {
     this.#connection = connection;
     const { settle, maxFill } = this.#options;
     const longest = maxFill + settle;
-    const bounds = { maxFills: MAX_FILLS, maxCommits: MAX_COMMITS, maxDefinitions: MAX_DEFINITIONS };
+    const bounds = {
+      ...{ maxFills: MAX_FILLS, maxCommits: MAX_COMMITS, maxDefinitions: MAX_DEFINITIONS },
+      maxValidators: MAX_VALIDATORS,
+    };
     this.#life = {
       id: crypto.randomUUID(),
       beganAt: now(),

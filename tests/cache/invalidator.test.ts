@@ -106,7 +106,7 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
     const publication = published;
     return invalidator.open({
       ...{ id: `${fills}`, statement, fingerprint, log, publication, maxAge: 3_600_000 },
-      ...{ url, isSeparated: false, answer: "" },
+      ...{ url, isSeparated: false, answer: "", representation: url, validators: [] },
       ...given,
     });
   };

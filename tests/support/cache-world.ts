@@ -13,7 +13,11 @@ import { EVERYTHING } from "../../js/cache/tags.ts";
 import { readSnapshot } from "../../js/cache/visibility.ts";
 import { generator } from "./random.ts";
 
-export const TIMES = { settle: 50, maxFill: 400, propagation: 80, replay: 100, maxAge: 20_000, length: 6_000 };
+export const TIMES = { settle: 50, maxFill: 400, propagation: 80, replay: 100, length: 6_000 };
+/** Milliseconds for which answers may be stored: in most worlds longer than the world. */
+const AGES = [300, 1_500, 20_000, 20_000];
+/** Milliseconds after which a commit has surely been told, unless the invalidator was down. */
+const LONGEST_LAG = 1_000;
 const RELATIONS = 3;
 /** By statement: the relations that it reads, before any definition has changed. */
 const STATEMENTS = [[0], [1], [2], [0, 1], [1, 2], []];
@@ -37,6 +41,8 @@ interface Answer {
 }
 
 interface Stored {
+  /** Of its fill. */
+  readonly id: string;
   readonly answer: Answer;
   readonly tags: readonly string[];
   readonly until: number;
@@ -62,6 +68,8 @@ export interface Outcome {
   readonly violations: string[];
   readonly served: number;
   readonly hits: number;
+  /** Answers that a 304 has confirmed. */
+  readonly confirmed: number;
   readonly purges: number;
   readonly commits: number;
 }
@@ -74,6 +82,7 @@ class World {
   readonly #below: (below: number) => number;
   /** Mean milliseconds between two transactions, twice. */
   readonly #pause: number;
+  readonly #maxAge: number;
   readonly #faults: Faults;
   readonly #events: { at: number; order: number; run: () => void }[] = [];
   #now = 0;
@@ -99,11 +108,12 @@ class World {
   /** The times at which the invalidator was down. */
   readonly #downs: { from: number; to: number }[] = [];
 
-  readonly #outcome = { violations: [] as string[], served: 0, hits: 0, purges: 0, commits: 0 };
+  readonly #outcome = { violations: [] as string[], served: 0, hits: 0, confirmed: 0, purges: 0, commits: 0 };
 
   constructor(seed: number, faults: Faults) {
     this.#below = generator(seed);
     this.#pause = 100 + this.#below(1_500);
+    this.#maxAge = AGES[this.#below(AGES.length)]!;
     this.#faults = faults;
   }
 
@@ -172,6 +182,7 @@ class World {
       maxFills: 30,
       maxCommits: 8,
       maxDefinitions: 3,
+      maxValidators: 10,
     };
     const make = this.#faults.fence ?? ((...given: ConstructorParameters<typeof Fence>) => new Fence(...given));
     const fence = make(options, this.#nextXid, this.#now);
@@ -234,15 +245,29 @@ class World {
       this.#outcome.hits++;
       this.#serve(stored.answer);
     } else if (collapsed) this.#serve(collapsed);
-    else this.#fill(statement, centre);
+    else this.#fill(statement, centre, stored);
   }
 
-  #fill(statement: number, centre: number): void {
+  /** A cache has kept the answer: it serves it, and may have it for another lifetime, though it was purged meanwhile. */
+  #confirm(stored: Stored, openedAt: number, statement: number, centre: number): void {
+    this.#outcome.confirmed++;
+    this.#serve(stored.answer);
+    const rest = Math.max(0, openedAt + TIMES.maxFill + TIMES.settle - this.#now);
+    this.#after(this.#below(rest), () => {
+      this.#cache[centre]!.set(statement, { ...stored, until: this.#now + this.#maxAge });
+    });
+  }
+
+  /** `stored`: an answer that is too old, which the cache has. */
+  #fill(statement: number, centre: number, stored: Stored | undefined): void {
     const isStandby = this.#below(4) === 0;
     const learned = this.#learned.get(statement) ?? this.#learn(statement);
     const tags = learned.relations;
     const id = `${this.#fills++}`;
-    const opening = { id, tags, maxAge: TIMES.maxAge, learned: readSnapshot(learned.snapshot, false) };
+    const opening = {
+      ...{ id, tags, representation: String(statement), maxAge: this.#maxAge },
+      learned: readSnapshot(learned.snapshot, false),
+    };
     const openedAt = this.#now;
     let opened: boolean | undefined;
     let hasLeft = false;
@@ -269,14 +294,18 @@ class World {
         if (!this.#faults.closesEarly) close();
         this.#collapsed[centre]!.delete(statement);
         this.#after(this.#below(TIMES.settle), () => {
-          const until = this.#now + TIMES.maxAge;
-          this.#cache[centre]!.set(statement, { answer, tags: [...tags, EVERYTHING], until });
+          const until = this.#now + this.#maxAge;
+          this.#cache[centre]!.set(statement, { id, answer, tags: [...tags, EVERYTHING], until });
         });
       });
     };
     this.#after(this.#below(40), () => {
       const isLearned = this.#fence?.isLearned(opening.learned);
       if (isLearned === false) this.#learned.delete(statement);
+      if (isLearned && stored && this.#fence!.revalidate(opening, [stored.id], this.#now) !== undefined) {
+        hasLeft = true;
+        return this.#after(this.#below(40), () => this.#confirm(stored, openedAt, statement, centre));
+      }
       const isOpen = isLearned && this.#fence!.open(opening, this.#now);
       this.#after(this.#below(40), () => {
         opened = this.#faults.ignoresRefusals || isOpen === true;
@@ -303,8 +332,7 @@ class World {
       const concerns = transaction.tags.some((tag) => tag === EVERYTHING || relations.includes(tag));
       if (seen.has(transaction) || !concerns) continue;
       const { visibleAt, purgedAt } = transaction;
-      if (purgedAt === Infinity) continue; // the stream is behind
-      const told = Math.max(visibleAt, purgedAt);
+      const told = Math.max(visibleAt, Math.min(purgedAt, visibleAt + LONGEST_LAG));
       const down = this.#downs.reduce(
         (sum, { from, to }) => sum + (from >= told - 500 ? Math.min(to, this.#now) - from : 0),
         0,

@@ -17,6 +17,19 @@ class ForgetsOpenFills extends Fence {
     return [];
   }
 }
+class ConfirmsWithoutAFill extends Fence {
+  override revalidate(opening: Opening, ids: readonly string[], now: number): string | undefined {
+    const id = super.revalidate(opening, ids, now);
+    this.abandon(opening.id);
+    return id;
+  }
+}
+class StopsFollowing extends Fence {
+  #commits = 0;
+  override commit(...given: Parameters<Fence["commit"]>): readonly string[] {
+    return this.#commits++ < 10 ? super.commit(...given) : [];
+  }
+}
 class TrustsTheLearning extends Fence {
   override open(opening: Opening, now: number): boolean {
     return super.open({ ...opening, learned: SEES_ALL }, now);
@@ -35,6 +48,8 @@ const planted: Record<string, Faults> = {
   "a new life does not purge what an earlier one may have left": { forgetsRestart: true },
   "what is purged is not purged again": { fence: (...given) => new PurgesOnce(...given) },
   "commits before the end of a fill are not compared with it": { fence: (...given) => new ForgetsOpenFills(...given) },
+  "a 304 is not a fill": { fence: (...given) => new ConfirmsWithoutAFill(...given) },
+  "commits are not looked at any more": { fence: (...given) => new StopsFollowing(...given) },
   "tags are used that were learned before a change of definitions": {
     fence: (...given) => new TrustsTheLearning(...given),
   },
@@ -42,15 +57,17 @@ const planted: Record<string, Faults> = {
 
 describe("in simulated time", () => {
   it("no answer is served that lacks a commit for longer than promised", () => {
-    let [hits, purges] = [0, 0];
+    let [hits, purges, confirmed] = [0, 0, 0];
     for (let seed = 1; seed <= 250; seed++) {
       const outcome = runWorld(seed);
       expect(outcome.violations, `seed ${seed}`).toEqual([]);
       hits += outcome.hits;
       purges += outcome.purges;
+      confirmed += outcome.confirmed;
     }
     expect(hits).toBeGreaterThan(10_000); // most reads are not served otherwise, and then the property means little
     expect(purges).toBeGreaterThan(10_000);
+    expect(confirmed).toBeGreaterThan(100);
   });
 
   it.each(Object.entries(planted))("finds the fault: %s", (_, faults) => {
@@ -60,7 +77,15 @@ describe("in simulated time", () => {
   });
 });
 
-const OPTIONS: FenceOptions = { settle: 10, maxFill: 100, keep: 1_000, maxFills: 3, maxCommits: 2, maxDefinitions: 2 };
+const OPTIONS: FenceOptions = {
+  settle: 10,
+  maxFill: 100,
+  keep: 1_000,
+  maxFills: 3,
+  maxCommits: 2,
+  maxDefinitions: 2,
+  maxValidators: 2,
+};
 const snapshot = (text: string, isStandby = false) => readSnapshot(text, isStandby);
 /** A fence whose first time, in which it knows nothing of what is stored, is over. */
 function settled(): Fence {
@@ -73,6 +98,7 @@ const close = (fence: Fence, { id, snapshot: seen }: Answer, now: number) => fen
 const fill = (id: string, seen = "200:200:", tags = ["a"]): Answer => ({
   id,
   tags,
+  representation: "r",
   maxAge: 1_000,
   learned: snapshot("200:200:"),
   snapshot: snapshot(seen),
@@ -191,6 +217,50 @@ describe("the fence", () => {
     ]);
     // What still runs has an id that was not forgotten; nothing is known of ids from before this life.
     expect([isFresh("290:400:290"), isFresh("99:400:99")]).toEqual([true, false]);
+  });
+
+  it("confirms an answer for as long as it lacks no commit, and purges what it has confirmed", () => {
+    const fence = settled();
+    fence.open(fill("1", "251:251:"), 200);
+    close(fence, fill("1", "251:251:"), 210);
+    fence.takeDue(220);
+    fence.commit({ xid: 250, tags: ["a"] }, 220); // its snapshot sees it
+    fence.commit({ xid: 260, tags: ["b"] }, 220);
+    const asks = (id: string, known: string, now: number) => fence.revalidate(fill(id), [known], now);
+    expect([asks("2", "0", 300), fence.revalidate({ ...fill("2"), representation: "s" }, ["1"], 300)]).toEqual([
+      undefined,
+      undefined,
+    ]);
+    expect(asks("2", "1", 300)).toBe("1");
+    expect(fence.commit({ xid: 261, tags: ["a"] }, 301)).toEqual(["a"]);
+    expect(asks("3", "1", 302)).toBeUndefined();
+    expect([fence.takeDue(409), fence.takeDue(410)]).toEqual([[], ["a"]]);
+  });
+
+  it("confirms nothing that was learned before definitions changed, or a table was published", () => {
+    for (const change of [
+      (fence: Fence) => fence.commit({ xid: 270, tags: [EVERYTHING] }, 220),
+      (fence: Fence) => fence.mayMiss(),
+    ]) {
+      const fence = settled();
+      fence.open(fill("1", "280:280:"), 200);
+      close(fence, fill("1", "280:280:"), 210);
+      expect(fence.revalidate(fill("2"), ["1"], 215)).toBe("1");
+      fence.takeDue(220);
+      change(fence);
+      expect(fence.revalidate(fill("3"), ["1"], 300)).toBeUndefined();
+      expect(fence.takeDue(325)).toEqual(["a"]);
+    }
+  });
+
+  it("keeps the answers that ended last", () => {
+    const fence = settled();
+    for (const id of ["1", "2", "3"]) {
+      fence.open(fill(id), 200);
+      close(fence, fill(id), 200);
+    }
+    fence.takeDue(210);
+    expect([1, 2, 3].map((id) => fence.revalidate(fill(`4${id}`), [`${id}`], 211))).toEqual([undefined, "2", "3"]);
   });
 
   it("forgets commits after their time", () => {

@@ -2,8 +2,8 @@
 //
 // Knows URLs and hashes. Must not know SQL or HTTP. Each call is given the time.
 //
-// A cache asks nobody when it has an answer, so a query that depends on a cookie is found late: by the next miss. It is
-// a mistake of the program's. All that can be done is to purge both, and to store neither for as long as answers of
+// A cache that has an answer does not ask, so a query that depends on a cookie is found late: by the next miss. It is a
+// mistake of the program's. All that can be done is to purge both, and to store neither for as long as answers of
 // before may still be on their way. After that a URL may have another answer, as after a deployment.
 
 /** What a cache may have under a URL. */

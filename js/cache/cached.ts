@@ -364,7 +364,7 @@ class Fill {
   }
 }
 
-/** The tags that may be ours. As a cache compares them (RFC 9110, 8.8.3.2), and none of `*`, which we cannot confirm. */
+/** The tags that may be ours, as a cache compares them (RFC 9110, 8.8.3.2). `*` cannot be confirmed. */
 const idsIn = (ifNoneMatch: string): readonly string[] =>
   ifNoneMatch.split(",").flatMap((tag) => /^(?:W\/)?"([\da-f-]{36})"$/.exec(tag.trim())?.[1] ?? []);
 

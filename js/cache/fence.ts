@@ -13,7 +13,7 @@
 // No body ends well later than `maxFill` after its fill was opened: who sends it breaks it off.
 //
 // A 304 is a fill too. It tells a cache that an answer which it has is up to date, and may arrive after a purge. Its
-// snapshot is known when it is opened, and nobody tells when it has arrived: it settles when `maxFill` is over.
+// snapshot is known when it is opened, and when it has arrived is not told: it settles when `maxFill` is over.
 //
 // A commit to a tag purges what is stored. It does not purge what will be stored later: an answer that was read before
 // the commit and reaches the cache after the purge would be served for its whole lifetime. So each fill is compared
@@ -136,8 +136,8 @@ export class Fence {
   }
 
   /**
-   * Opens a fill that confirms an answer of an earlier one. `ids`: the fills whose answers the cache has. Returns the one
-   * that is confirmed; undefined: the query has to run.
+   * Opens a fill that confirms an answer of an earlier one. `ids`: the fills whose answers the cache has. Returns the id
+   * of the one that is confirmed; undefined: the query has to run.
    */
   revalidate(opening: Opening, ids: readonly string[], now: number): string | undefined {
     const known = this.#validators.find(ids, opening.representation);

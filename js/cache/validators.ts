@@ -1,4 +1,4 @@
-// Answers that are known to be up to date: whoever has one may be told 304 without a query.
+// Answers that are known to be up to date: a cache that has one may be told 304 without a query.
 //
 // Knows fills that have ended, and commits. Must not know HTTP.
 //

@@ -136,8 +136,8 @@ export class Fence {
   }
 
   /**
-   * Opens a fill that confirms an answer of an earlier one. `ids`: the fills whose answers the cache has. Returns the id
-   * of the one that is confirmed; undefined: the query has to run.
+   * Opens a fill that confirms an answer of an earlier one. `ids`: the fills whose answers the cache has. Returns the
+   * id of the one that is confirmed; undefined: the query has to run.
    */
   revalidate(opening: Opening, ids: readonly string[], now: number): string | undefined {
     const known = this.#validators.find(ids, opening.representation);

@@ -248,7 +248,7 @@ class World {
     else this.#fill(statement, centre, stored);
   }
 
-  /** A cache has kept the answer: it serves it, and may have it for another lifetime, though it was purged meanwhile. */
+  /** A cache has kept the answer. It may have it for another lifetime, though it was purged meanwhile. */
   #confirm(stored: Stored, openedAt: number, statement: number, centre: number): void {
     this.#outcome.confirmed++;
     this.#serve(stored.answer);

@@ -160,6 +160,7 @@ async function bundle() {
     esbuild({ ...common, entryPoints: entries("otel-workers") }),
     esbuild({ ...common, ...changes, entryPoints: entries("changes", "changes-workerd") }),
     esbuild({ ...common, entryPoints: ["js/cluster.ts"], plugins: [commentless, driverBeside] }),
+    esbuild({ ...common, entryPoints: ["js/cache.ts"], plugins: [commentless, driverBeside] }),
     esbuild({ ...common, entryPoints: pg, plugins: [commentless, driverBeside] }),
     esbuild({ ...common, entryPoints: adapters("prisma", "aws", "vpc"), plugins: [commentless, driverBeside] }),
     esbuild({ ...common, entryPoints: drizzle, plugins: [commentless, driverBeside] }),
@@ -179,6 +180,7 @@ async function bundle() {
   ]);
   for (const name of ["pgz_edge_bg.wasm", "pgz_changes_bg.wasm", "THIRD-PARTY-LICENSES.txt"])
     copyFileSync(at("pkg", name), at("dist", name));
+  copyFileSync(at("js/cache/cache.sql"), at("dist/cache.sql"));
 }
 
 /**
@@ -281,7 +283,7 @@ const wasmBeside = {
     ),
 };
 
-const ABOVE_THE_DRIVER = /\bjs\/(adapters|changes|cli|cluster|testing)\b/;
+const ABOVE_THE_DRIVER = /\bjs\/(adapters|cache|changes|cli|cluster|testing)\b/;
 
 /** What stands above the driver in js/ uses the application's driver: one copy, built for its runtime. */
 const driverBeside = {
@@ -293,7 +295,9 @@ const driverBeside = {
         : undefined,
     );
     onResolve({ filter: /^\.\.\/changes\.ts$/ }, ({ importer }) =>
-      /\bjs\/cli\b/.test(importer.replaceAll("\\", "/")) ? { path: "pgz-edge/changes", external: true } : undefined,
+      /\bjs\/(cache|cli)\b/.test(importer.replaceAll("\\", "/"))
+        ? { path: "pgz-edge/changes", external: true }
+        : undefined,
     );
   },
 };

@@ -20,7 +20,7 @@ for (const name of ["jsr.json", "README.md", "LICENSE", "CHANGELOG.md"])
 const types = path.join(root, "dist/types");
 cpSync(types, path.join(folder, "dist/types"), {
   recursive: true,
-  filter: (file) => !/^(adapters|changes|cluster|testing)(\.d\.ts)?$/.test(path.relative(types, file)),
+  filter: (file) => !/^(adapters|cache|changes|cluster|testing)(\.d\.ts)?$/.test(path.relative(types, file)),
 });
 for (const name of readdirSync(path.join(folder, "dist/types"), { recursive: true })) {
   if (!name.endsWith(".d.ts")) continue;

@@ -82,6 +82,8 @@ export function compressed(stream: ReadableStream<Uint8Array>, channel?: ByteCha
 /**
  * The same bytes as the body of a Response: compressed if that is asked for, and in the runtime's own channel where it
  * has one.
+ *
+ * @internal
  */
 export function asBody(bytes: ReadableStream<Uint8Array>, gzip = false): ReadableStream<Uint8Array> {
   const channel = runtime().responseBody?.();

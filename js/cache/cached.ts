@@ -34,7 +34,7 @@ export interface CacheInvalidator {
 }
 
 /** Options of `cached`: those of `respond`, and its own. */
-export interface CachedOptions extends Omit<RespondOptions, "status" | "closeWhenDone"> {
+export interface CachedOptions extends Omit<RespondOptions, "status"> {
   /** Seconds for which the cache may serve the answer, unless a commit to what it has read comes before. */
   readonly maxAge: number;
   readonly invalidator: CacheInvalidator;
@@ -63,7 +63,7 @@ interface Asked {
 
 const NOT_OF_RESPOND = {
   ...{ maxAge: undefined, invalidator: undefined, publication: undefined, separatedBy: undefined },
-  ...{ tagHeader: undefined, openTimeout: undefined },
+  ...{ tagHeader: undefined, openTimeout: undefined, closeWhenDone: undefined },
 };
 const OPEN_TIMEOUT = 1_000;
 /** Milliseconds for which a statement is not learned again. What was learned may not count yet (fence.ts). */
@@ -103,7 +103,13 @@ const HEADERS = [
  * });
  */
 export async function cached(request: Asked, db: Caller, query: QueryInput, options: CachedOptions): Promise<Response> {
-  check(request, db, options);
+  try {
+    check(request, db, options);
+  } catch (error) {
+    // As `respond`: a caller that sets it does not close the client anywhere else.
+    if (options.closeWhenDone) runtime().background(Promise.resolve((db as Partial<Client> | undefined)?.close?.()));
+    throw error;
+  }
   const response = await new Fill(request, db, query, options).respond();
   if (request.method !== "HEAD" || !response.body) return response;
   await response.body.cancel();
@@ -149,8 +155,8 @@ const refusal = (text: string) => new UsageError("INVALID_OPTION", text);
 
 // -- what an isolate knows --------------------------------------------------------------------------------------------
 
-/** By configuration and `separatedBy`: where the last query has run. It is a guess, which the moment confirms. */
-const placesOf = new WeakMap<object, Map<string, Place>>();
+/** By server, user, settings and `separatedBy`: where the last query has run. A guess, which the moment confirms. */
+const places = new Map<string, Place>();
 const MOST_PLACES = 1_000;
 
 /**
@@ -180,6 +186,8 @@ class Fill {
   readonly #key: string;
   /** As text, in one order of its names. */
   readonly #separation: string;
+  /** The key in {@link places}. */
+  readonly #placeKey: string;
   /** The ids in the request's If-None-Match. */
   readonly #validators: readonly string[];
   #id = "";
@@ -187,6 +195,8 @@ class Fill {
   #openedAt = 0;
   /** What it says, however late. */
   #answer: Promise<Opened> | undefined;
+  /** The statement is to be learned when the body has ended: a client runs nothing before that. */
+  #mustLearn = false;
 
   constructor(request: Asked, db: Caller, query: QueryInput, options: CachedOptions) {
     this.#request = request;
@@ -197,12 +207,15 @@ class Fill {
     this.#key = `${options.publication}\n${this.#statement}`;
     this.#validators = idsIn(request.headers.get("if-none-match") ?? "");
     this.#separation = options.separatedBy ? JSON.stringify(Object.entries(options.separatedBy).sort(), asText) : "";
+    const { host, port, database, user, options: settings } = queueOf(db).config;
+    this.#placeKey = JSON.stringify([host, port, database, user, settings, this.#separation]);
   }
 
   async respond(): Promise<Response> {
-    const place = this.#places.get(this.#separation) ?? (await this.#firstPlace());
-    let opening = this.#open(place);
+    let opening: Promise<Known>;
     try {
+      const place = places.get(this.#placeKey) ?? (await this.#firstPlace());
+      opening = this.#open(place);
       if (!learnedAt.has(this.#key)) {
         const known = await opening;
         if ("refusal" in known && MAY_BE_UNKNOWN.has(known.refusal)) {
@@ -211,26 +224,17 @@ class Fill {
         }
       }
       const confirmed = this.#validators.length ? await opening : undefined;
-      if (confirmed && "tags" in confirmed && confirmed.validator !== undefined)
-        return this.#notModified(confirmed.tags, confirmed.validator);
+      if (confirmed && "tags" in confirmed && confirmed.validator !== undefined) return this.#notModified(confirmed);
       return await this.#run(opening, place);
     } catch (error) {
-      this.#abandon();
+      this.#inBackground(() => this.#finish(undefined));
       throw error;
     }
   }
 
-  get #places(): Map<string, Place> {
-    const { config } = queueOf(this.#db);
-    let places = placesOf.get(config);
-    if (!places) placesOf.set(config, (places = new Map()));
-    return places;
-  }
-
   #isAt({ fingerprint, log }: Moment): void {
-    const places = this.#places;
     if (places.size >= MOST_PLACES) places.clear();
-    places.set(this.#separation, { fingerprint, log });
+    places.set(this.#placeKey, { fingerprint, log });
   }
 
   async #firstPlace(): Promise<Place> {
@@ -246,25 +250,39 @@ class Fill {
     if (moment) this.#isAt(moment);
     const verdict = judged(known, moment, place, valuesOf(this.#query));
     const stored = typeof verdict === "string" ? undefined : verdict;
-    if (!stored) this.#notStored(known);
+    if (!stored) this.#mustLearn = "refusal" in known && known.refusal === "unknown" && this.#isDue;
     const headers = new Headers(stored ? this.#storing(stored.tags, this.#id) : notStoring(verdict as string));
     for (const [name, value] of response.headers) if (!headers.has(name)) headers.set(name, value);
-    const body = stored ? asBody(this.#watched(response.body!, stored, moment!)) : response.body;
+    const { maxFill = Infinity } = stored ?? {};
+    const body = watched(response.body!, {
+      isOver: () => performance.now() - this.#openedAt > maxFill,
+      end: () => this.#inBackground(() => this.#finish(stored && { life: stored.life, ...moment! })),
+    });
     // As in a response of `respond`.
     const encoding = headers.has("content-encoding") && { encodeBody: "manual" };
-    return new Response(body, { headers, ...encoding } as ResponseInit);
+    return new Response(asBody(body), { headers, ...encoding } as ResponseInit);
   }
 
-  #watched(bytes: ReadableStream<Uint8Array>, { life, maxFill }: Admitted, moment: Moment): ReadableStream<Uint8Array> {
-    const isOver = () => performance.now() - this.#openedAt > maxFill;
-    return watched(bytes, { isOver, end: () => this.#close(life, moment) });
+  /** What was learned last may not count yet. */
+  get #isDue(): boolean {
+    return performance.now() - (learnedAt.get(this.#key) ?? -Infinity) > LEARN_PAUSE;
+  }
+
+  /** The body has ended, or there is none. `stored`: where and when the answer was read that a cache may store. */
+  async #finish(stored: Omit<FillClosing, "id"> | undefined): Promise<void> {
+    const { closeWhenDone } = this.#options;
+    const told = stored ? this.#close(stored) : this.#abandon();
+    await Promise.allSettled([told, this.#mustLearn ? this.#learnAgain() : undefined]);
+    if (closeWhenDone) await (this.#db as Client).close();
   }
 
   /** Not what describes a body, as RFC 9110 has it (15.4.5). */
-  #notModified(tags: readonly string[], validator: string): Response {
+  #notModified({ tags, validator }: Admitted): Response {
+    // The fill stays open.
+    if (this.#options.closeWhenDone) this.#inBackground(() => (this.#db as Client).close());
     const headers = new Headers(this.#options.headers as HeadersInit | undefined);
     for (const name of [...headers.keys()]) if (name.startsWith("content-")) headers.delete(name);
-    for (const [name, value] of Object.entries(this.#storing(tags, validator))) headers.set(name, value);
+    for (const [name, value] of Object.entries(this.#storing(tags, validator!))) headers.set(name, value);
     return new Response(null, { status: 304, headers });
   }
 
@@ -316,28 +334,23 @@ class Fill {
     return { ...form, headers: [...new Headers(form.headers as HeadersInit | undefined)] };
   }
 
-  #close(life: string, { snapshot, isStandby }: Moment): void {
-    this.#inBackground(() => this.#options.invalidator.close({ life, id: this.#id, snapshot, isStandby }));
+  async #close({ life, snapshot, isStandby }: Omit<FillClosing, "id">): Promise<void> {
+    await this.#options.invalidator.close({ life, id: this.#id, snapshot, isStandby });
   }
 
   /** Also when the invalidator has not answered yet: it may open the fill later. */
-  #abandon(): void {
-    this.#inBackground(async () => {
-      const opened = await this.#answer;
-      if (opened && "tags" in opened) await this.#options.invalidator.abandon(opened.life, this.#id);
-    });
+  async #abandon(): Promise<void> {
+    const opened = await this.#answer;
+    if (opened && "tags" in opened) await this.#options.invalidator.abandon(opened.life, this.#id);
+  }
+
+  async #learnAgain(): Promise<void> {
+    await this.#learn((await this.#answer)?.life);
   }
 
   /** What is lost costs a purge when the fill ends by itself. */
   #inBackground(work: () => Awaitable<unknown>): void {
     runtime().background((async () => await work())().catch(() => {}));
-  }
-
-  /** Learns the statement for the next call, if that may help. */
-  #notStored(known: Known): void {
-    this.#abandon();
-    const isDue = performance.now() - (learnedAt.get(this.#key) ?? -Infinity) > LEARN_PAUSE;
-    if ("refusal" in known && known.refusal === "unknown" && isDue) this.#inBackground(() => this.#learn(known.life));
   }
 
   async #learn(life: string | undefined): Promise<void> {

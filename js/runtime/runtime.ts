@@ -107,6 +107,7 @@ export function installRuntime(runtime: Runtime): void {
   installed = runtime;
 }
 
+/** What the runtime offers. @internal */
 export function runtime(): Runtime {
   if (!installed) throw new UsageError("UNSUPPORTED_ON_RUNTIME", "Call installRuntime() of pgz-edge/slim first.");
   return installed;

@@ -1,0 +1,88 @@
+// The invalidator as a Durable Object: one for all isolates. The platform ends it at any time, and an alarm starts it
+// again.
+//
+// Knows when it has to run. Must not know what it does, or import anything of the platform's: its base class is given.
+import type { Pool } from "../index.ts";
+import type { CacheInvalidator } from "./cached.ts";
+import { Invalidator, type InvalidatorOptions } from "./invalidator.ts";
+
+/** The part of a `DurableObjectState` that is used. */
+export interface ObjectState {
+  readonly storage: { setAlarm(time: number): Promise<void> };
+}
+
+/** Options of the invalidator, and the pool that it asks. It needs two connections. */
+export interface InvalidatorObjectOptions extends Omit<InvalidatorOptions, "signal"> {
+  readonly db: Pool;
+}
+
+/** The methods of the object. All but `alarm` are for `cached`, by the object's stub. */
+export interface InvalidatorObject extends CacheInvalidator {
+  alarm(): Promise<void>;
+}
+
+/** Milliseconds after which an object that the platform has ended runs again, and a run that has failed begins anew. */
+const PAUSE = 5_000;
+
+/**
+ * A class for a Durable Object that invalidates, on the platform's own `DurableObject`. `optionsOf` is called once for
+ * each object.
+ *
+ * @example
+ * export class Invalidations extends invalidatorObject(DurableObject, (env: Env, state: State) => ({
+ *   db: createPool(env.DATABASE_URL, { max: 2 }), slot: "cache", publication: "cache",
+ *   purge: (tags) => state.exports.default.purge(tags),
+ * })) {}
+ */
+export function invalidatorObject<Env, State extends ObjectState>(
+  Base: abstract new (state: never, env: never) => object,
+  optionsOf: (env: Env, state: State) => InvalidatorObjectOptions,
+): new (state: State, env: Env) => InvalidatorObject {
+  return class extends Base implements InvalidatorObject {
+    readonly #storage: ObjectState["storage"];
+    readonly #options: InvalidatorObjectOptions;
+    readonly #invalidator: Invalidator;
+    #isRunning = false;
+
+    constructor(state: State, env: Env) {
+      super(state as never, env as never);
+      const { db, ...options } = (this.#options = optionsOf(env, state));
+      this.#storage = state.storage;
+      this.#invalidator = new Invalidator(db, options);
+      void this.alarm();
+    }
+
+    open(...given: Parameters<Invalidator["open"]>) {
+      return this.#invalidator.open(...given);
+    }
+
+    learn(...given: Parameters<Invalidator["learn"]>): void {
+      this.#invalidator.learn(...given);
+    }
+
+    close(...given: Parameters<Invalidator["close"]>): void {
+      this.#invalidator.close(...given);
+    }
+
+    abandon(...given: Parameters<Invalidator["abandon"]>): void {
+      this.#invalidator.abandon(...given);
+    }
+
+    async alarm(): Promise<void> {
+      if (!this.#isRunning) void this.#run();
+      await this.#storage.setAlarm(Date.now() + PAUSE);
+    }
+
+    /** Until it fails, or the platform ends the object. The next alarm tries again. */
+    async #run(): Promise<void> {
+      this.#isRunning = true;
+      try {
+        await this.#invalidator.run();
+      } catch (error) {
+        this.#options.onFailure?.(error);
+      } finally {
+        this.#isRunning = false;
+      }
+    }
+  };
+}

@@ -19,7 +19,7 @@ export { conditional } from "./api/conditional.ts";
 export { Client, connect, createClient } from "./api/client.ts";
 export type { ClientStats } from "./api/client.ts";
 /** @internal For `pgz-edge/cache`. */
-export { asBody } from "./api/streams.ts";
+export { asBody } from "./api/body.ts";
 export { runtime } from "./runtime/runtime.ts";
 /** @internal For `pgz-edge/cluster`. */
 export { ofPreludes } from "./connection/operation.ts";

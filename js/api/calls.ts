@@ -31,7 +31,8 @@ import type {
 import type { Body } from "./turn-queue.ts";
 import { Queries, wireUseOf } from "./queries.ts";
 import { refusal, waiting } from "./call-runner.ts";
-import { checkGzip, compressed, feed, responseInit } from "./streams.ts";
+import { checkGzip, compressed } from "./body.ts";
+import { feed, responseInit } from "./streams.ts";
 
 /** The calls that a `Client` and a `Transaction` share. Every call may reject with a `PgzError` (docs/errors.md). */
 export abstract class Calls extends Queries {

@@ -12,7 +12,8 @@ import { mayCommitApart } from "../util/statement-words.ts";
 import { FORMATS } from "../wasm/boundary.ts";
 import type { Client } from "./client.ts";
 import type { RespondOptions, StreamOptions } from "./options.ts";
-import { asBody, checkGzip, responseInit } from "./streams.ts";
+import { asBody, checkGzip } from "./body.ts";
+import { responseInit } from "./streams.ts";
 
 /** Options of `conditional`: those of `respond` but `status`, and one of its own. */
 export interface ConditionalOptions extends Omit<RespondOptions, "status"> {

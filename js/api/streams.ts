@@ -1,15 +1,14 @@
-// Rows as bytes on their way to a user: a stream, compressed or not, and the Response around it.
+// Rows as bytes on their way to a user: a stream, and the headers of the Response around it.
 //
-// Knows web streams, gzip and HTTP. Must not know SQL, formats, or whose turn it is.
+// Knows web streams and HTTP. Must not know SQL, formats, whose turn it is, or how bytes are compressed (body.ts).
 import type { Operation, RowSink } from "../connection/operation.ts";
-import { oneOf } from "../config/rules.ts";
 import type { Output } from "../rows/form.ts";
 import { resultStream } from "../rows/result-stream.ts";
 import type { Call } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
 import { runtime, type ByteChannel } from "../runtime/runtime.ts";
 import { AbortError, UsageError, type PgzError } from "../util/errors.ts";
-import type { RespondOptions, StreamOptions } from "./options.ts";
+import type { RespondOptions } from "./options.ts";
 
 /** How a stream takes rows, and what follows them. */
 export interface Feed {
@@ -56,57 +55,6 @@ export function feed(
   const { columns, comesAtEnd } = output;
   const sink: RowSink = comesAtEnd ? { columns, rows } : { delivery, columns, rows, full: () => stream.full() };
   return { sink, ended };
-}
-
-// -- gzip ------------------------------------------------------------------------------------------------------------
-
-/** Throws unless the runtime can do what `gzip` asks for. */
-export function checkGzip({ gzip = false }: StreamOptions): void {
-  oneOf(true, false)(gzip, "gzip");
-  if (gzip && typeof CompressionStream === "undefined") {
-    throw new UsageError(
-      "UNSUPPORTED_ON_RUNTIME",
-      `${runtime().name} has no CompressionStream: leave out option "gzip".`,
-    );
-  }
-}
-
-/** Compresses a stream. `channel`: the runtime's own channel, which then carries the result. */
-export function compressed(stream: ReadableStream<Uint8Array>, channel?: ByteChannel): ReadableStream<Uint8Array> {
-  const bytes =
-    runtime().gzip?.(stream) ??
-    stream.pipeThrough(new CompressionStream("gzip") as unknown as TransformStream<Uint8Array, Uint8Array>);
-  return channel ? carried(bytes, channel) : bytes;
-}
-
-/**
- * The same bytes as the body of a Response: compressed if that is asked for, and in the runtime's own channel where it
- * has one.
- *
- * @internal
- */
-export function asBody(bytes: ReadableStream<Uint8Array>, gzip = false): ReadableStream<Uint8Array> {
-  const channel = runtime().responseBody?.();
-  if (gzip) return compressed(bytes, channel);
-  return channel ? carried(bytes, channel) : bytes;
-}
-
-/** The same bytes in the runtime's own stream. Not by pipeTo: workerd does not tell it that the reader has left. */
-function carried(bytes: ReadableStream<Uint8Array>, { readable, writable }: ByteChannel): ReadableStream<Uint8Array> {
-  const reader = bytes.getReader();
-  const writer = writable.getWriter();
-  const leave = (reason: unknown) => reader.cancel(reason).catch(() => {});
-  const carry = async () => {
-    try {
-      for (let step; !(step = await reader.read()).done;) await writer.write(step.value);
-      await writer.close();
-    } catch (error) {
-      await Promise.allSettled([leave(error), writer.abort(error)]);
-    }
-  };
-  writer.closed.catch(leave);
-  runtime().background(carry());
-  return readable;
 }
 
 // -- Response --------------------------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ test("docs/benchmarks.md, benchmark-tables.md and bench/losses.md show the figur
 
 test("docs/comparison.md names every entry of the package, and no other", () => {
   const { exports } = JSON.parse(read("package.json")) as { exports: Record<string, unknown> };
-  const entries = Object.keys(exports).filter((name) => name !== "." && !/\.(json|sql|wasm)$/.test(name));
+  const entries = Object.keys(exports).filter((name) => name !== "." && !/\.(json|wasm)$/.test(name));
   const named = [...read("docs/comparison.md").matchAll(/`pgz-edge\/([\w/-]+)`/g)].map(([, name]) => `./${name}`);
   expect(new Set(named)).toEqual(new Set(entries));
 });

@@ -4,7 +4,7 @@ import { expect, test } from "vitest";
 import { read } from "./repository.ts";
 
 /** Drizzle knows its classes by `entityKind`, and the other entries need a bundler. */
-const OTHERS = /drizzle|json|\.sql$|wasm|workers/;
+const OTHERS = /drizzle|json|wasm|workers/;
 const entries = Object.keys((JSON.parse(read("package.json")) as { exports: object }).exports)
   .filter((name) => !OTHERS.test(name))
   .map((name) => `pgz-edge${name.slice(1)}`);

@@ -14,8 +14,14 @@ const wasm = () => new WebAssembly.Module(readFileSync(at("../../dist/pgz_edge_b
  * Bytes of the last release, or, until there is one, of 2026-11-28: README's Worker (wasm and JavaScript, minified and
  * gzipped), and the package, packed and installed, without source maps. A bound that every honest change meets is no
  * bound, so each may grow by a twentieth until the next release. docs/decisions/0005 says what the bytes are for.
+ * `pgz-edge/cache` is an entry that came after that day.
  */
-const LAST_RELEASE = { readme_worker_gzip_bytes: 147_600, tarball_bytes: 1_050_000, unpacked_bytes: 3_700_000 };
+const CACHE = { tarball: 39_600, unpacked: 126_500 };
+const LAST_RELEASE = {
+  readme_worker_gzip_bytes: 147_600,
+  tarball_bytes: 1_050_000 + CACHE.tarball,
+  unpacked_bytes: 3_700_000 + CACHE.unpacked,
+};
 const GROWTH = 1.05;
 
 test("the wasm imports and exports exactly what the committed file lists", () => {

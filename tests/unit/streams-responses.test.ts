@@ -1,7 +1,8 @@
 // The Response around rows: its status and headers, gzip, and native bytes of the runtime as its body.
 import { gunzipSync } from "node:zlib";
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { checkGzip, compressed, responseInit } from "../../js/api/streams.ts";
+import { checkGzip, compressed } from "../../js/api/body.ts";
+import { responseInit } from "../../js/api/streams.ts";
 import { installRuntime, type Runtime } from "../../js/runtime/runtime.ts";
 import { isPending, quiet } from "../support/memory-session.ts";
 

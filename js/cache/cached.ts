@@ -270,10 +270,10 @@ class Fill {
 
   /** The body has ended, or there is none. `stored`: where and when the answer was read that a cache may store. */
   async #finish(stored: Omit<FillClosing, "id"> | undefined): Promise<void> {
-    const { closeWhenDone } = this.#options;
-    const told = stored ? this.#close(stored) : this.#abandon();
-    await Promise.allSettled([told, this.#mustLearn ? this.#learnAgain() : undefined]);
-    if (closeWhenDone) await (this.#db as Client).close();
+    // An invalidator may never answer.
+    this.#inBackground(() => (stored ? this.#close(stored) : this.#abandon()));
+    if (this.#mustLearn) await this.#learnAgain().catch(() => {});
+    if (this.#options.closeWhenDone) await (this.#db as Client).close();
   }
 
   /** Not what describes a body, as RFC 9110 has it (15.4.5). */
@@ -355,7 +355,8 @@ class Fill {
 
   async #learn(life: string | undefined): Promise<void> {
     const running = learning.get(this.#key);
-    if (running) return await running;
+    // Its caller may have left.
+    if (running) return await running.catch(() => this.#learn(life));
     const work = this.#learnNow(life).finally(() => learning.delete(this.#key));
     learning.set(this.#key, work);
     await work;

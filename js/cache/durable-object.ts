@@ -49,7 +49,7 @@ export function invalidatorObject<Env, State extends ObjectState>(
       const { db, ...options } = (this.#options = optionsOf(env, state));
       this.#storage = state.storage;
       this.#invalidator = new Invalidator(db, options);
-      void this.alarm();
+      this.alarm().catch((error: unknown) => this.#options.onFailure?.(error));
     }
 
     open(...given: Parameters<Invalidator["open"]>) {

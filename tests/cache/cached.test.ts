@@ -150,11 +150,25 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
       return headers.has("cdn-cache-control");
     });
     expect(later).toHaveBeenCalled();
+    const never = broken(() => new Promise(() => {}));
+    const on = createClient(database.superuserUrl);
+    await get(query, { on, closeWhenDone: true, invalidator: never, openTimeout: 20 });
+    await until(() => on.stats().state === "closed");
     for (const options of [{ maxAge: 0 }, {}]) {
       const on = createClient(database.superuserUrl);
       await expect(get("select 1 / 0", { on, closeWhenDone: true, ...options })).rejects.toThrow();
       await until(() => on.stats().state === "closed");
     }
+  });
+
+  test("of two calls that wait for one learning the second goes on when the first is aborted", async () => {
+    const query = sql`select id, id as again from products where id = ${1}`;
+    const abort = new AbortController();
+    const first = get(query, { signal: abort.signal });
+    const second = get(query);
+    abort.abort();
+    await expect(first).rejects.toMatchObject({ code: "ABORTED" });
+    expect((await second).text).toBe('{"id":1,"again":1}\n');
   });
 
   test("settings of the session are part of what is learned", async () => {

@@ -65,7 +65,7 @@ const allButCopies = {
 
 /** `pgz-edge/cache` asks by the public API, follows changes, and reads SQL and trees. */
 const allButReaders = {
-  regex: `^\\.\\./(?!(index|changes|util/deadline)\\.ts$|${READER})`,
+  regex: `^\\.\\./(?!(index|changes|util/(abort|bounded|deadline))\\.ts$|${READER})`,
   allowTypeImports: true,
   message: "The cache uses the public API, copies of the readers, and the types of what is inside.",
 };

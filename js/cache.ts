@@ -10,12 +10,15 @@ export {
   Invalidator,
   type Admitted,
   type FillClosing,
+  type FillName,
   type FillOpening,
   type InvalidatorOptions,
   type InvalidatorStats,
+  type Life,
   type Opened,
   type Refusal,
   type Refused,
+  type Remembered,
 } from "./cache/invalidator.ts";
 export type { Dependency } from "./cache/dependencies.ts";
 export type { Purge } from "./cache/purges.ts";

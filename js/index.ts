@@ -21,6 +21,7 @@ export type { ClientStats } from "./api/client.ts";
 /** @internal For `pgz-edge/cache`. */
 export { asBody } from "./api/body.ts";
 export { runtime } from "./runtime/runtime.ts";
+export { serialized } from "./values/serialize.ts";
 /** @internal For `pgz-edge/cluster`. */
 export { ofPreludes } from "./connection/operation.ts";
 export { TransactionCalls } from "./api/transaction-calls.ts";

@@ -35,14 +35,15 @@ interface ScopeHost {
  */
 export class Scope extends Calls {
   readonly #client: ScopeHost;
-  readonly #settings: ScopeSettings;
+  /** @internal */
+  readonly settings: ScopeSettings;
   /** Our session for each session of the client; a pool has several. */
   readonly #sessions = new WeakMap<Session, Session>();
 
   /** @internal Use `client.scope()`. */
   constructor(config: Config, counters: Counters, settings: ScopeSettings, client: ScopeHost) {
     super(config, counters);
-    this.#settings = settings;
+    this.settings = settings;
     this.#client = client;
   }
 
@@ -94,7 +95,7 @@ export class Scope extends Calls {
     if (isClientCopy(subject.text)) throw copyNeedsTransaction();
     const scoped: typeof body = (call, session, ending) => body(call, this.#sessionOf(session), ending);
     // Calls that share a connection would find what the settings leave.
-    const sharing = use === "shared" && this.#settings.change !== "none" ? "alone" : use;
+    const sharing = use === "shared" && this.settings.change !== "none" ? "alone" : use;
     return this.#client.run(subject, options, scoped, sharing);
   }
 
@@ -105,10 +106,10 @@ export class Scope extends Calls {
         "TRANSACTION_OPEN",
         "A transaction begun in SQL is open: end it first, or use scope.transaction() instead of BEGIN.",
       );
-    session.sessionChanges?.add(this.#settings.change);
+    session.sessionChanges?.add(this.settings.change);
     const known = this.#sessions.get(session);
     if (known) return known;
-    const scoped = session.scoped(this.#settings);
+    const scoped = session.scoped(this.settings);
     this.#sessions.set(session, scoped);
     return scoped;
   }

@@ -5,26 +5,26 @@
 // A cache that has an answer does not ask, so a query that depends on a cookie is found late: by the next miss. It is a
 // mistake of the program's. All that can be done is to purge both, and to store neither for as long as answers of
 // before may still be on their way. After that a URL may have another answer, as after a deployment.
+import { BoundedMap } from "../util/bounded.ts";
 
 /** What a cache may have under a URL. */
-interface Known {
-  /** What decides the answer; undefined: two were seen. */
-  readonly answer: string | undefined;
+interface Claim {
+  /** A hash of what decides the rows; undefined: two were seen. */
+  readonly rows: string | undefined;
   readonly tags: readonly string[];
   readonly until: number;
 }
 
 export class Answers {
-  readonly #most: number;
   readonly #longest: number;
   /** By URL. Those that were asked for last come last. */
-  readonly #known = new Map<string, Known>();
-  /** Tags that were purged because of a mixed URL, and are purged once more: for the URL's last time that is known. */
+  readonly #known: BoundedMap<string, Claim>;
+  /** Tags of a URL with two answers: purged again when every answer that was on its way has been stored. */
   readonly #again: { readonly tags: readonly string[]; readonly at: number }[] = [];
 
   /** `most`: URLs that are kept. `longest`: milliseconds from the opening of a fill until its answer is stored. */
   constructor(most: number, longest: number) {
-    this.#most = most;
+    this.#known = new BoundedMap(most);
     this.#longest = longest;
   }
 
@@ -34,20 +34,20 @@ export class Answers {
    */
   claim(
     url: string,
-    { answer, tags, maxAge }: { readonly answer: string; readonly tags: readonly string[]; readonly maxAge: number },
+    { rows, tags, maxAge }: { readonly rows: string; readonly tags: readonly string[]; readonly maxAge: number },
     now: number,
   ): readonly string[] | undefined {
     const found = this.#known.get(url);
     const known = found && found.until > now ? found : undefined;
-    const isMixed = known && known.answer !== answer;
+    const isMixed = known && known.rows !== rows;
     if (known && isMixed) {
-      if (known.answer === undefined) return [];
+      if (known.rows === undefined) return [];
       const both = [...new Set([...known.tags, ...tags])];
-      this.#keep(url, { answer: undefined, tags: [], until: now + this.#longest });
+      this.#keep(url, { rows: undefined, tags: [], until: now + this.#longest });
       this.#again.push({ tags: both, at: now + this.#longest });
       return both;
     }
-    this.#keep(url, { answer, tags, until: now + this.#longest + maxAge });
+    this.#keep(url, { rows, tags, until: now + this.#longest + maxAge });
     return undefined;
   }
 
@@ -58,11 +58,8 @@ export class Answers {
     return due;
   }
 
-  #keep(url: string, known: Known): void {
+  #keep(url: string, claim: Claim): void {
     this.#known.delete(url);
-    this.#known.set(url, known);
-    if (this.#known.size <= this.#most) return;
-    const [first] = this.#known.keys();
-    this.#known.delete(first!);
+    this.#known.set(url, claim);
   }
 }

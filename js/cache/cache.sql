@@ -2,22 +2,36 @@
 --
 -- Logical replication has no DDL. These triggers put a message into the stream, in its place among the commits, so that
 -- the invalidator hears of each change of definitions. The message is the command, such as ALTER TABLE.
-create schema if not exists pgz_edge_cache;
-revoke all on schema pgz_edge_cache from public;
+--
+-- The function below runs as its owner, also for what a superuser does. So nothing of that name is taken over that
+-- another role has made: it could put its own function there.
+do $$
+begin
+  if not exists (
+    select from pg_catalog.pg_namespace as n where n.nspname operator(pg_catalog.=) 'pgz_edge_cache'
+  ) then
+    create schema pgz_edge_cache;
+  end if;
+  if exists (
+    select from pg_catalog.pg_namespace as n
+    left join pg_catalog.pg_proc as p on p.pronamespace operator(pg_catalog.=) n.oid
+    join pg_catalog.pg_roles as r on r.oid operator(pg_catalog.=) any (array[n.nspowner, p.proowner])
+    where n.nspname operator(pg_catalog.=) 'pgz_edge_cache' and not r.rolsuper
+      and r.rolname operator(pg_catalog.<>) current_user
+  ) then
+    raise exception 'schema pgz_edge_cache, or a function in it, belongs to another role'
+      using hint = 'See what it is. Then drop it, and run cache.sql again.';
+  end if;
+  revoke all on schema pgz_edge_cache from public;
+end $$;
 
 -- Runs with the rights of its owner, so that no DDL fails because its role may not write a message. It takes nothing
 -- from that role but the command's name. Its search_path is its own, so that no schema of that role's can put another
 -- function or operator in the place of one of these.
-create or replace function pgz_edge_cache.definitions_changed() returns event_trigger
+-- The number is this file's version, which the invalidator looks for.
+create or replace function pgz_edge_cache.definitions_changed_1() returns event_trigger
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 begin
-  if tg_event operator(pg_catalog.=) 'ddl_command_start' then
-    -- DETACH PARTITION CONCURRENTLY changes answers at the first of its two commits, and only its start comes before
-    -- that. Nothing says here which ALTER TABLE it is.
-    if tg_tag operator(pg_catalog.<>) 'ALTER TABLE' then
-      return;
-    end if;
-  end if;
   if tg_event operator(pg_catalog.=) 'sql_drop' then
     if not exists (
       select from pg_catalog.pg_event_trigger_dropped_objects() as o
@@ -52,9 +66,12 @@ begin
   drop event trigger if exists pgz_edge_cache_start;
   drop event trigger if exists pgz_edge_cache_end;
   drop event trigger if exists pgz_edge_cache_drop;
-  create event trigger pgz_edge_cache_start on ddl_command_start execute function pgz_edge_cache.definitions_changed();
-  create event trigger pgz_edge_cache_end on ddl_command_end execute function pgz_edge_cache.definitions_changed();
-  create event trigger pgz_edge_cache_drop on sql_drop execute function pgz_edge_cache.definitions_changed();
+  -- DETACH PARTITION CONCURRENTLY changes answers at the first of its two commits, and only its start comes before that.
+  -- Nothing says at the start which ALTER TABLE it is.
+  create event trigger pgz_edge_cache_start on ddl_command_start when tag in ('ALTER TABLE')
+    execute function pgz_edge_cache.definitions_changed_1();
+  create event trigger pgz_edge_cache_end on ddl_command_end execute function pgz_edge_cache.definitions_changed_1();
+  create event trigger pgz_edge_cache_drop on sql_drop execute function pgz_edge_cache.definitions_changed_1();
   -- Also in a session with session_replication_role = replica.
   alter event trigger pgz_edge_cache_start enable always;
   alter event trigger pgz_edge_cache_end enable always;

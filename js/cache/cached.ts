@@ -12,11 +12,11 @@
 //
 // `close` follows the end of the body, so what `settle` is counted from is never too early. If it is lost, the fill
 // ends by itself after `maxFill`; a body that takes longer than that breaks off, so that no cache stores it.
-import { asBody, Client, Pool, runtime, Scope, TimeoutError, UsageError } from "../index.ts";
+import { asBody, Client, Pool, runtime, Scope, serialized, TimeoutError, UsageError } from "../index.ts";
 import type { QueryInput, RespondOptions } from "../index.ts";
+import { BoundedMap } from "../util/bounded.ts";
 import { withDeadline } from "../util/deadline.ts";
-import type { Dependency } from "./dependencies.ts";
-import type { Admitted, FillClosing, FillOpening, Opened, Refusal } from "./invalidator.ts";
+import type { Admitted, FillClosing, FillName, FillOpening, Life, Opened, Refusal, Remembered } from "./invalidator.ts";
 import { hasTimeWords, learn } from "./learn.ts";
 import { STAMP, type Moment } from "./moment.ts";
 import { rowsOf } from "./question.ts";
@@ -28,9 +28,9 @@ type Awaitable<T> = T | Promise<T>;
 /** An `Invalidator`, or what passes its calls on, such as the stub of a Durable Object. */
 export interface CacheInvalidator {
   open(opening: FillOpening): Awaitable<Opened>;
-  learn(life: string, dependency: Dependency): Awaitable<void>;
+  remember(learned: Remembered): Awaitable<void>;
   close(closing: FillClosing): Awaitable<void>;
-  abandon(life: string, id: string): Awaitable<void>;
+  abandon(fill: FillName): Awaitable<void>;
 }
 
 /** Options of `cached`: those of `respond`, and its own. */
@@ -38,8 +38,6 @@ export interface CachedOptions extends Omit<RespondOptions, "status"> {
   /** Seconds for which the cache may serve the answer, unless a commit to what it has read comes before. */
   readonly maxAge: number;
   readonly invalidator: CacheInvalidator;
-  /** The publication that the invalidator follows. */
-  readonly publication: string;
   /**
    * What the cache in front tells answers apart by, beside the URL: `ctx.props` on Workers. It is said once more here,
    * for answers that depend on who asks. Without it they are not stored, and a scope is refused.
@@ -51,7 +49,7 @@ export interface CachedOptions extends Omit<RespondOptions, "status"> {
    */
   readonly tagHeader?: "cache-tag" | "surrogate-key" | "xkey" | undefined;
   /** Milliseconds that the invalidator may take. If it takes longer, the answer is not stored. Default 1,000. */
-  readonly openTimeout?: number | undefined;
+  readonly invalidatorTimeout?: number | undefined;
 }
 
 /** The part of a `Request` that is read. */
@@ -61,15 +59,13 @@ interface Asked {
   readonly headers: { get(name: string): string | null };
 }
 
-const NOT_OF_RESPOND = {
-  ...{ maxAge: undefined, invalidator: undefined, publication: undefined, separatedBy: undefined },
-  ...{ tagHeader: undefined, openTimeout: undefined, closeWhenDone: undefined },
-};
-const OPEN_TIMEOUT = 1_000;
-/** Milliseconds for which a statement is not learned again. What was learned may not count yet (fence.ts). */
-const LEARN_PAUSE = 10_000;
-/** Statements of an isolate of which it is known when they were learned last. */
-const MOST_KNOWN = 10_000;
+const INVALIDATOR_TIMEOUT = 1_000;
+/**
+ * Milliseconds for which a statement is not learned again, at first and at most. What was learned may not count yet: a
+ * transaction from before the life of the invalidator may run for hours (fence.ts).
+ */
+const LEARN_PAUSE = 1_000;
+const LONGEST_PAUSE = 60_000;
 const TAG_HEADERS = ["cache-tag", "surrogate-key", "xkey"] as const;
 /** RFC 9213: the lifetime for the cache in front. Browsers have that of RFC 9111: nothing purges them. */
 const LIFETIME = "cdn-cache-control";
@@ -77,11 +73,13 @@ const LIFETIME = "cdn-cache-control";
  * The headers that the caller may give. Others may be read by a cache: each platform has some of its own, which store
  * an answer without its tags, or for longer.
  */
-const HEADERS = [
-  ...["content-type", "content-disposition", "content-language", "content-security-policy", "vary", "link"],
-  ...["cross-origin-resource-policy", "timing-allow-origin", "server-timing", "x-content-type-options"],
-  ...["referrer-policy", "permissions-policy", "strict-transport-security", "x-robots-tag"],
-];
+const HEADERS = (
+  "content-type content-disposition content-language content-security-policy vary link " +
+  "cross-origin-resource-policy timing-allow-origin server-timing x-content-type-options " +
+  "referrer-policy permissions-policy strict-transport-security x-robots-tag"
+).split(" ");
+/** Those that describe a body, which a 304 does not have (RFC 9110, 15.4.5). */
+const OF_THE_BODY = ["content-type", "content-language"];
 
 /**
  * The rows as `respond` sends them, with headers that let the cache in front of this program store them for `maxAge`
@@ -99,25 +97,30 @@ const HEADERS = [
  *
  * @example
  * return await cached(request, db, sql`select id, name, price from products where category = ${category}`, {
- *   maxAge: 3_600, publication: "cache", invalidator: env.INVALIDATOR, signal: request.signal,
+ *   maxAge: 3_600, invalidator: env.INVALIDATIONS.getByName("one"), signal: request.signal,
  * });
  */
 export async function cached(request: Asked, db: Caller, query: QueryInput, options: CachedOptions): Promise<Response> {
+  let fill: Fill;
   try {
     check(request, db, options);
+    fill = new Fill(request, db, query, options);
   } catch (error) {
     // As `respond`: a caller that sets it does not close the client anywhere else.
-    if (options.closeWhenDone) runtime().background(Promise.resolve((db as Partial<Client> | undefined)?.close?.()));
+    if ((options as CachedOptions | undefined)?.closeWhenDone)
+      runtime().background(Promise.resolve((db as Partial<Client> | undefined)?.close?.()));
     throw error;
   }
-  const response = await new Fill(request, db, query, options).respond();
+  const response = await fill.respond();
   if (request.method !== "HEAD" || !response.body) return response;
   await response.body.cancel();
   return new Response(null, response);
 }
 
-function check({ method, url, headers }: Asked, db: unknown, options: CachedOptions): void {
-  const { maxAge, invalidator, publication, separatedBy, tagHeader = "cache-tag" } = options;
+function check(request: Asked, db: unknown, options: CachedOptions): void {
+  if (typeof options !== "object" || options === null) throw refusal("cached() takes its options last.");
+  const { method, url, headers } = Object(request) as Asked;
+  const { maxAge, invalidator, separatedBy, tagHeader = "cache-tag" } = options;
   if (!(db instanceof Client || db instanceof Pool || db instanceof Scope))
     throw refusal("cached() takes the request, then a client, a pool or a scope: not a transaction or lease.");
   if (queueOf(db).config.host.endsWith(".hyperdrive.local"))
@@ -127,7 +130,7 @@ function check({ method, url, headers }: Asked, db: unknown, options: CachedOpti
     throw refusal("cached() takes a Request, or { method, url, headers } whose headers have get().");
   if (!Number.isSafeInteger(maxAge) || maxAge < 1) throw refusal('Option "maxAge" must be whole seconds, at least 1.');
   if (typeof invalidator?.open !== "function") throw refusal('Option "invalidator" must be an invalidator.');
-  if (typeof publication !== "string") throw refusal('Option "publication" must be the name of a publication.');
+  if ("status" in options) throw refusal('Option "status" of respond() is 200 or 304 here: leave it out.');
   if (!TAG_HEADERS.includes(tagHeader)) throw refusal(`Option "tagHeader" must be one of ${TAG_HEADERS.join(", ")}.`);
   checkSeparation(db, separatedBy);
   // Those of `Access-Control-` are for browsers.
@@ -155,23 +158,44 @@ const refusal = (text: string) => new UsageError("INVALID_OPTION", text);
 
 // -- what an isolate knows --------------------------------------------------------------------------------------------
 
-/** By server, user, settings and `separatedBy`: where the last query has run. A guess, which the moment confirms. */
-const places = new Map<string, Place>();
-const MOST_PLACES = 1_000;
+/** By server, user, settings and scope: where the last query has run. A guess, which the moment confirms. */
+const places = new BoundedMap<string, Place>(1_000);
 
 /**
- * By publication and statement: when this isolate last learned it. One that is not here may be one that writes, so it
- * does not run before the invalidator has said that it knows it.
+ * By database and statement: what this isolate knows to read only. A statement that is not here may be one that writes,
+ * so it does not run before the invalidator has said that it knows it.
  */
-const learnedAt = new Map<string, number>();
+const readers = new BoundedMap<string, Reader>(1_000);
 /** What is being learned, by the same key: one of many calls does it. */
 const learning = new Map<string, Promise<void>>();
 
 /** Why an answer must not be stored; `late`: the invalidator has not answered in time. */
 type Why = Refusal | "late";
-type Known = Admitted | { readonly refusal: Why; readonly reason?: string; readonly life?: string };
-type Place = Pick<Moment, "fingerprint" | "log">;
+type Known =
+  | Admitted
+  | { readonly refusal: Why; readonly reason?: string; readonly life?: string; readonly publication?: string };
+interface Reader {
+  /** When it may be learned again. */
+  readonly dueAt: number;
+  /** Milliseconds from there to the next time. */
+  readonly pause: number;
+  /** It is unknown what it reads, and the next call learns that first. */
+  readonly isUnknown?: boolean;
+}
+const DUE: Reader = { dueAt: -Infinity, pause: LEARN_PAUSE };
+type Place = Pick<Moment, "fingerprint" | "timeline">;
 type Caller = Client | Pool | Scope;
+
+/** What the invalidator was asked. */
+interface Asking {
+  readonly id: string;
+  /** Before the invalidator was asked: it counts `maxFill` from a later time. */
+  readonly openedAt: number;
+  /** What it says, however late. */
+  readonly opened: Promise<Opened>;
+  /** What it has said in time. Never rejects. An invalidator that is late, or fails, counts as one that refuses. */
+  readonly known: Promise<Known>;
+}
 
 // -- one answer -------------------------------------------------------------------------------------------------------
 
@@ -181,60 +205,63 @@ class Fill {
   readonly #db: Caller;
   readonly #query: QueryInput;
   readonly #options: CachedOptions;
+  /** The options of `respond`. */
+  readonly #form: RespondOptions;
   readonly #statement: string;
-  /** Its key in {@link learnedAt}. */
+  /** The parameters as they are sent. */
+  readonly #values: readonly unknown[];
+  /** Its key in {@link readers}. */
   readonly #key: string;
-  /** As text, in one order of its names. */
+  /** `separatedBy` as text, in one order of its names. */
   readonly #separation: string;
+  /** The settings and the role of a scope. */
+  readonly #scope: string;
   /** The key in {@link places}. */
   readonly #placeKey: string;
   /** The ids in the request's If-None-Match. */
   readonly #validators: readonly string[];
-  #id = "";
-  /** Before the invalidator was asked: it counts `maxFill` from a later time. */
-  #openedAt = 0;
-  /** What it says, however late. */
-  #answer: Promise<Opened> | undefined;
-  /** The statement is to be learned when the body has ended: a client runs nothing before that. */
-  #mustLearn = false;
+  #asking: Asking | undefined;
+  /** The statement is learned when the body has ended: a client runs nothing before that. */
+  #learnsAfterwards = false;
 
   constructor(request: Asked, db: Caller, query: QueryInput, options: CachedOptions) {
+    const { maxAge: _, invalidator: __, separatedBy, tagHeader: ___, ...others } = options;
+    const { invalidatorTimeout: ____, closeWhenDone: _____, ...form } = others;
     this.#request = request;
     this.#db = db;
     this.#query = query;
     this.#options = options;
+    this.#form = form;
     this.#statement = typeof query === "string" ? query : query.text;
-    this.#key = `${options.publication}\n${this.#statement}`;
+    const values = typeof query === "string" ? [] : query.values;
+    const { serialize } = queueOf(db).config;
+    this.#values = serialize ? serialized(values, serialize) : values;
     this.#validators = idsIn(request.headers.get("if-none-match") ?? "");
-    this.#separation = options.separatedBy ? JSON.stringify(Object.entries(options.separatedBy).sort(), asText) : "";
+    this.#separation = separatedBy ? JSON.stringify(Object.entries(separatedBy).sort(), asText) : "";
     const { host, port, database, user, options: settings } = queueOf(db).config;
-    this.#placeKey = JSON.stringify([host, port, database, user, settings, this.#separation]);
+    this.#key = JSON.stringify([host, port, database, this.#statement]);
+    this.#scope = db instanceof Scope ? db.settings.statement : "";
+    this.#placeKey = JSON.stringify([host, port, database, user, settings, this.#scope]);
   }
 
   async respond(): Promise<Response> {
-    let opening: Promise<Known>;
     try {
       const place = places.get(this.#placeKey) ?? (await this.#firstPlace());
-      opening = this.#open(place);
-      if (!learnedAt.has(this.#key)) {
-        const known = await opening;
-        if ("refusal" in known && MAY_BE_UNKNOWN.has(known.refusal)) {
-          await this.#learn(known.life);
-          opening = this.#open(place);
-        }
-      }
-      const confirmed = this.#validators.length ? await opening : undefined;
-      if (confirmed && "tags" in confirmed && confirmed.validator !== undefined) return this.#notModified(confirmed);
-      return await this.#run(opening, place);
+      this.#ask(place);
+      const reader = readers.get(this.#key);
+      if (!reader || (reader.isUnknown && performance.now() > reader.dueAt)) await this.#untilKnown(place);
+      const confirmed = this.#validators.length ? await this.#asking!.known : undefined;
+      if (confirmed && "tags" in confirmed && confirmed.validator !== undefined)
+        return this.#notModified(confirmed.tags, confirmed.validator);
+      return await this.#run(place);
     } catch (error) {
       this.#inBackground(() => this.#finish(undefined));
       throw error;
     }
   }
 
-  #isAt({ fingerprint, log }: Moment): void {
-    if (places.size >= MOST_PLACES) places.clear();
-    places.set(this.#placeKey, { fingerprint, log });
+  #isAt({ fingerprint, timeline }: Moment): void {
+    places.set(this.#placeKey, { fingerprint, timeline });
   }
 
   async #firstPlace(): Promise<Place> {
@@ -242,51 +269,83 @@ class Fill {
     return (await rowsOf<Moment>(this.#db, STAMP, [], { signal, timeout }))[0]!;
   }
 
-  async #run(opening: Promise<Known>, place: Place): Promise<Response> {
+  /** Until the statement is known as one that neither writes nor locks. */
+  async #untilKnown(place: Place): Promise<void> {
+    const asking = this.#asking!;
+    const known = await asking.known;
+    if (!("refusal" in known && MAY_BE_UNKNOWN.has(known.refusal))) return void readers.set(this.#key, DUE);
+    await this.#learn(known, this.#options.signal);
+    this.#inBackground(() => this.#abandon(asking)); // it may be opened later
+    this.#ask(place);
+  }
+
+  async #run(place: Place): Promise<Response> {
     const calls = new Stamped<Moment>(this.#db, STAMP);
-    const answer = calls.respond(this.#query, { ...this.#options, ...NOT_OF_RESPOND });
-    const [known, response] = await Promise.all([opening, answer]);
+    const { id, openedAt, known: asked } = this.#asking!;
+    const [known, response] = await Promise.all([asked, calls.respond(this.#query, this.#form)]);
     const moment = await calls.answer;
     if (moment) this.#isAt(moment);
-    const verdict = judged(known, moment, place, valuesOf(this.#query));
-    const stored = typeof verdict === "string" ? undefined : verdict;
-    if (!stored) this.#mustLearn = "refusal" in known && known.refusal === "unknown" && this.#isDue;
-    const headers = new Headers(stored ? this.#storing(stored.tags, this.#id) : notStoring(verdict as string));
+    const { stored, why } = this.#judged(known, moment, { place, calls });
+    if (stored) readers.set(this.#key, DUE);
+    if ("refusal" in known && known.refusal === "unknown") this.#isUnknown(readers.get(this.#key) ?? DUE);
+    const headers = new Headers(stored ? this.#storing(stored.tags, id) : notStoring(why));
     for (const [name, value] of response.headers) if (!headers.has(name)) headers.set(name, value);
-    const { maxFill = Infinity } = stored ?? {};
+    const maxFill = stored?.maxFill ?? Infinity;
     const body = watched(response.body!, {
-      isOver: () => performance.now() - this.#openedAt > maxFill,
-      end: () => this.#inBackground(() => this.#finish(stored && { life: stored.life, ...moment! })),
+      isOver: () => performance.now() - openedAt > maxFill,
+      end: () => this.#inBackground(() => this.#finish(stored && { ...stored, ...stored.moment })),
     });
     // As in a response of `respond`.
     const encoding = headers.has("content-encoding") && { encodeBody: "manual" };
     return new Response(asBody(body), { headers, ...encoding } as ResponseInit);
   }
 
-  /** What was learned last may not count yet. */
-  get #isDue(): boolean {
-    return performance.now() - (learnedAt.get(this.#key) ?? -Infinity) > LEARN_PAUSE;
+  /** What the invalidator has said, and the moment; or why the answer must not be stored. */
+  #judged(known: Known, moment: Moment | undefined, { place, calls }: Ran): Judgement {
+    if ("refusal" in known) return notStored(known.reason ?? REFUSALS[known.refusal]);
+    if (!moment) return notStored("the snapshot of the query is not known");
+    if (moment.fingerprint !== place.fingerprint || moment.timeline !== place.timeline)
+      return notStored("the session has another role, other settings or another server than the one before");
+    if (moment.seesOwn) return notStored("the session has an open transaction or temporary tables");
+    if (this.#separation === "" && this.#request.headers.get("authorization"))
+      return notStored("the request has Authorization (option separatedBy)");
+    if (this.#values.some(hasTimeWords)) return notStored("a parameter may be the present time");
+    if (String(calls.parameterTypesOf(this.#statement)) !== String(known.parameterTypes)) {
+      calls.forgetTypesOf(this.#statement);
+      return notStored("its parameters had the types from before a change of definitions");
+    }
+    return { stored: { ...known, moment }, why: "" };
+  }
+
+  /**
+   * It is learned afterwards where no other call is disturbed. While a client learns, it refuses other calls, so one that goes
+   * on learns in front of the next call.
+   */
+  #isUnknown(reader: Reader): void {
+    this.#learnsAfterwards =
+      (this.#db instanceof Pool || this.#options.closeWhenDone === true) && performance.now() > reader.dueAt;
+    if (!this.#learnsAfterwards) readers.set(this.#key, { ...reader, isUnknown: true });
   }
 
   /** The body has ended, or there is none. `stored`: where and when the answer was read that a cache may store. */
   async #finish(stored: Omit<FillClosing, "id"> | undefined): Promise<void> {
+    const asking = this.#asking;
     // An invalidator may never answer.
-    this.#inBackground(() => (stored ? this.#close(stored) : this.#abandon()));
-    if (this.#mustLearn) await this.#learnAgain().catch(() => {});
+    if (asking) this.#inBackground(() => (stored ? this.#close(asking.id, stored) : this.#abandon(asking)));
+    if (this.#learnsAfterwards) await this.#learnAgain().catch(() => {});
     if (this.#options.closeWhenDone) await (this.#db as Client).close();
   }
 
-  /** Not what describes a body, as RFC 9110 has it (15.4.5). */
-  #notModified({ tags, validator }: Admitted): Response {
-    // The fill stays open.
+  /** The fill stays open. */
+  #notModified(tags: readonly string[], validator: string): Response {
     if (this.#options.closeWhenDone) this.#inBackground(() => (this.#db as Client).close());
     const headers = new Headers(this.#options.headers as HeadersInit | undefined);
-    for (const name of [...headers.keys()]) if (name.startsWith("content-")) headers.delete(name);
-    for (const [name, value] of Object.entries(this.#storing(tags, validator!))) headers.set(name, value);
+    for (const name of OF_THE_BODY) headers.delete(name);
+    for (const [name, value] of Object.entries(this.#storing(tags, validator))) headers.set(name, value);
     return new Response(null, { status: 304, headers });
   }
 
-  /** The rows have no order that is known to be the same twice, so the tag is weak. */
+  /** The rows have no order that is known to be the same twice, so the ETag is weak. */
   #storing(tags: readonly string[], id: string): Record<string, string> {
     const { maxAge, tagHeader = "cache-tag" } = this.#options;
     return {
@@ -299,53 +358,62 @@ class Fill {
 
   // -- the invalidator -----------------------------------------------------------------------------------------------
 
-  /** Never rejects. An invalidator that is late, or fails, counts as one that refuses. */
-  async #open(place: Place): Promise<Known> {
-    const { publication, maxAge, invalidator } = this.#options;
-    const statement = this.#statement;
-    const since = (this.#openedAt = performance.now());
-    const id = (this.#id = crypto.randomUUID());
-    this.#answer = (async () => {
-      const hashes = await this.#hashes(place);
-      const { fingerprint, log } = place;
-      const of = { fingerprint, log, publication, maxAge: maxAge * 1_000, validators: this.#validators };
-      return await invalidator.open({ id, statement, ...of, ...hashes, isSeparated: this.#separation !== "" });
-    })();
-    const opened = await within(this.#timeout, this.#answer);
+  #ask(place: Place): void {
+    const openedAt = performance.now();
+    const id = crypto.randomUUID();
+    const opened = this.#open(id, place);
+    this.#asking = { id, openedAt, opened, known: this.#known(opened, openedAt) };
+  }
+
+  async #open(id: string, place: Place): Promise<Opened> {
+    const { maxAge, invalidator } = this.#options;
+    const hashes = await this.#hashes(place);
+    const { fingerprint, timeline } = place;
+    const isSeparated = this.#separation !== "";
+    const of = { fingerprint, timeline, maxAge: maxAge * 1_000, validators: this.#validators, isSeparated };
+    return await invalidator.open({ id, ...of, ...hashes });
+  }
+
+  async #known(answer: Promise<Opened>, since: number): Promise<Known> {
+    const opened = await within(this.#timeout, answer);
     if (!opened) return { refusal: "late" };
     // If the life has begun after it was asked, the query may have run before, on a server that has lost commits since.
     if (opened.age !== undefined && opened.age < performance.now() - since) return { refusal: "down" };
     return opened as Known;
   }
 
-  async #hashes({ fingerprint }: Place): Promise<Pick<FillOpening, "url" | "answer" | "representation">> {
-    const [url, answer, representation] = await Promise.all([
-      hashOf([this.#request.url, this.#separation]),
+  async #hashes({ fingerprint }: Place): Promise<Pick<FillOpening, "statement" | "url" | "rows" | "representation">> {
+    const place = [this.#request.url, this.#separation];
+    const what = [this.#statement, this.#values, fingerprint, this.#scope];
+    const [statement, url, rows, representation] = await Promise.all([
+      hashOf([this.#statement]),
+      hashOf(place),
       // The form of the rows may follow from a header that `Vary` names.
-      hashOf([this.#statement, valuesOf(this.#query), fingerprint]),
-      hashOf([this.#request.url, this.#separation, this.#statement, valuesOf(this.#query), fingerprint, this.#form]),
+      hashOf(what),
+      hashOf([...place, ...what, this.#shape]),
     ]);
-    return { url, answer, representation };
+    return { statement, url, rows, representation };
   }
 
   /** The options that decide the bytes; with some that do not. */
-  get #form(): object {
-    const { signal: _, observer: __, timeout: ___, ...form } = { ...this.#options, ...NOT_OF_RESPOND };
-    return { ...form, headers: [...new Headers(form.headers as HeadersInit | undefined)] };
+  get #shape(): object {
+    const { signal: _, observer: __, timeout: ___, headers, ...shape } = this.#form;
+    return { ...shape, headers: [...new Headers(headers as HeadersInit | undefined)] };
   }
 
-  async #close({ life, snapshot, isStandby }: Omit<FillClosing, "id">): Promise<void> {
-    await this.#options.invalidator.close({ life, id: this.#id, snapshot, isStandby });
+  async #close(id: string, { life, tags, snapshot, isStandby }: Omit<FillClosing, "id">): Promise<void> {
+    await this.#options.invalidator.close({ life, id, tags, snapshot, isStandby });
   }
 
   /** Also when the invalidator has not answered yet: it may open the fill later. */
-  async #abandon(): Promise<void> {
-    const opened = await this.#answer;
-    if (opened && "tags" in opened) await this.#options.invalidator.abandon(opened.life, this.#id);
+  async #abandon({ id, opened }: Asking): Promise<void> {
+    const answer = await opened;
+    if ("tags" in answer) await this.#options.invalidator.abandon({ life: answer.life, id });
   }
 
+  /** For those who ask later: this request may be over, and its signal aborted. */
   async #learnAgain(): Promise<void> {
-    await this.#learn((await this.#answer)?.life);
+    await this.#learn(await this.#asking!.opened, undefined);
   }
 
   /** What is lost costs a purge when the fill ends by itself. */
@@ -353,32 +421,33 @@ class Fill {
     runtime().background((async () => await work())().catch(() => {}));
   }
 
-  async #learn(life: string | undefined): Promise<void> {
+  async #learn(life: Partial<Life>, signal: AbortSignal | undefined): Promise<void> {
     const running = learning.get(this.#key);
     // Its caller may have left.
-    if (running) return await running.catch(() => this.#learn(life));
-    const work = this.#learnNow(life).finally(() => learning.delete(this.#key));
+    if (running) return await running.catch(() => this.#learn(life, signal));
+    const work = this.#learnNow(life, signal).finally(() => learning.delete(this.#key));
     learning.set(this.#key, work);
     await work;
   }
 
-  async #learnNow(life: string | undefined): Promise<void> {
-    const { publication, signal, invalidator } = this.#options;
+  /** Without a life nothing is told. All that counts then is that the statement neither writes nor locks. */
+  async #learnNow({ life, publication = "" }: Partial<Life>, signal: AbortSignal | undefined): Promise<void> {
+    const { invalidator } = this.#options;
     const { relations, ...learned } = await learn(this.#db, { text: this.#statement }, { publication, signal });
-    if (learnedAt.size >= MOST_KNOWN) learnedAt.clear();
-    learnedAt.set(this.#key, performance.now());
-    if (life === undefined) return;
-    const dependency = { statement: this.#statement, tags: relations.map(tagOf), ...learned };
-    const told = (async () => await invalidator.learn(life, dependency))();
+    if (life === undefined) return void readers.set(this.#key, DUE);
+    const { pause } = readers.get(this.#key) ?? DUE;
+    readers.set(this.#key, { dueAt: performance.now() + pause, pause: Math.min(2 * pause, LONGEST_PAUSE) });
+    const dependency = { statement: await hashOf([this.#statement]), tags: relations.map(tagOf), ...learned };
+    const told = (async () => await invalidator.remember({ life, ...dependency }))();
     await within(this.#timeout, told);
   }
 
   get #timeout(): number {
-    return this.#options.openTimeout ?? OPEN_TIMEOUT;
+    return this.#options.invalidatorTimeout ?? INVALIDATOR_TIMEOUT;
   }
 }
 
-/** The tags that may be ours, as a cache compares them (RFC 9110, 8.8.3.2). `*` cannot be confirmed. */
+/** The entity tags that may be ours, as a cache compares them (RFC 9110, 8.8.3.2). `*` cannot be confirmed. */
 const idsIn = (ifNoneMatch: string): readonly string[] =>
   ifNoneMatch.split(",").flatMap((tag) => /^(?:W\/)?"([\da-f-]{36})"$/.exec(tag.trim())?.[1] ?? []);
 
@@ -405,11 +474,10 @@ function asText(_: string, value: unknown): unknown {
 
 // -- judging ----------------------------------------------------------------------------------------------------------
 
-const NOT_LEARNED = "what the statement reads is not known yet";
 const REFUSALS: Readonly<Record<Why, string>> = {
   down: "the invalidator does not follow the database",
-  elsewhere: "the invalidator follows another publication, database or server",
-  unknown: NOT_LEARNED,
+  elsewhere: "the invalidator follows another database or server",
+  unknown: "what the statement reads is not known yet",
   unfit: "it may change without a commit",
   behind: "the invalidator is behind the database",
   mixed: "another query was answered under the same URL",
@@ -420,18 +488,18 @@ const REFUSALS: Readonly<Record<Why, string>> = {
 /** These do not say that the invalidator knows the statement. */
 const MAY_BE_UNKNOWN: ReadonlySet<Why> = new Set(["down", "elsewhere", "unknown", "late"]);
 
-/** What the invalidator has said, or why the answer must not be stored. */
-function judged(known: Known, moment: Moment | undefined, place: Place, values: readonly unknown[]): Admitted | string {
-  if ("refusal" in known) return known.reason ?? REFUSALS[known.refusal];
-  if (!moment) return "the snapshot of the query is not known";
-  if (moment.fingerprint !== place.fingerprint || moment.log !== place.log)
-    return "the session has another role, other settings or another server than the one before";
-  if (moment.seesOwn) return "the session has an open transaction or temporary tables";
-  if (values.some(hasTimeWords)) return "a parameter may be the present time";
-  return known;
+/** Where a query was expected to run, and how it has run. */
+interface Ran {
+  readonly place: Place;
+  readonly calls: Stamped<Moment>;
 }
 
-const valuesOf = (query: QueryInput): readonly unknown[] => (typeof query === "string" ? [] : query.values);
+interface Judgement {
+  readonly stored: (Admitted & { readonly moment: Moment }) | undefined;
+  readonly why: string;
+}
+
+const notStored = (why: string): Judgement => ({ stored: undefined, why });
 
 /** RFC 9211. */
 const notStoring = (why: string): Record<string, string> => ({
@@ -456,6 +524,7 @@ function watched(bytes: ReadableStream<Uint8Array>, { isOver, end }: Watch): Rea
     if (!hasEnded) end(); // cancelling ends a read that is pending
     hasEnded = true;
   };
+  reader.closed.catch(endOnce); // it may have failed while nothing is read
   return new ReadableStream<Uint8Array>(
     {
       async pull(controller) {

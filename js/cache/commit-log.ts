@@ -3,8 +3,8 @@
 // Knows ids, tags and snapshots. Must not know fills or time.
 //
 // A snapshot is compared with the commits to its tags. They come in the order of their commits, but an id is given
-// when a transaction first writes, so the ids of a list do not ascend. Beside each stands the highest id so far: from
-// there on backwards, no commit needs to be looked at whose highest id is below the snapshot's xmin.
+// when a transaction first writes, so the ids of a list do not ascend. Each entry has the highest id so far, so
+// a scan backwards stops at the first entry whose highest id is below the snapshot's xmin.
 //
 //   by tag     xid       812   799   815   820
 //              highest   812   812   815   820      a snapshot 816:820:… looks at 820 only
@@ -16,6 +16,11 @@ export interface Commit {
   readonly tags: readonly string[];
 }
 
+interface Told extends Commit {
+  /** When, in milliseconds. */
+  readonly at: number;
+}
+
 interface Logged {
   readonly xid: number;
   readonly highest: number;
@@ -23,7 +28,7 @@ interface Logged {
 
 export class CommitLog {
   readonly #most: number;
-  readonly #commits = new Queue<Commit>();
+  readonly #commits = new Queue<Told>();
   readonly #byTag = new Map<string, Queue<Logged>>();
   readonly #forgotten: Forgotten;
 
@@ -37,18 +42,22 @@ export class CommitLog {
     return this.#commits.length;
   }
 
-  add(commit: Commit): void {
-    this.#commits.push(commit);
+  add(commit: Commit, at: number): void {
+    this.#commits.push({ ...commit, at });
     for (const tag of commit.tags) {
       const list = this.#byTag.get(tag) ?? new Queue();
       this.#byTag.set(tag, list);
       list.push({ xid: commit.xid, highest: Math.max(commit.xid, list.last?.highest ?? 0) });
     }
-    if (this.#commits.length > this.#most) this.forgetFirst();
+    if (this.#commits.length > this.#most) this.#forgetFirst();
   }
 
-  /** Forgets the commit that came first. */
-  forgetFirst(): void {
+  /** Forgets the commits that were told before then. */
+  forget(before: number): void {
+    for (let first; (first = this.#commits.first) && first.at <= before;) this.#forgetFirst();
+  }
+
+  #forgetFirst(): void {
     const commit = this.#commits.shift()!;
     this.#forgotten.add(commit.xid);
     for (const tag of commit.tags) {
@@ -116,6 +125,10 @@ class Queue<T> {
 
   get length(): number {
     return this.#items.length - this.#from;
+  }
+
+  get first(): T | undefined {
+    return this.#items[this.#from];
   }
 
   get last(): T | undefined {

@@ -1,16 +1,20 @@
 // What is known of statements: the tags of their answers, as each role and its settings have them.
 //
 // Knows texts and fingerprints. Must not know trees, or when what was learned is too old (fence.ts).
+import { BoundedMap } from "../util/bounded.ts";
+import { readSnapshot, type Snapshot } from "./visibility.ts";
 
 /** What was learned of a statement, as a role with its settings runs it. */
 export interface Dependency {
-  /** The statement's text. */
+  /** A hash of the statement's text. */
   readonly statement: string;
   /** What else decides what the statement means: the role, the schemas it sees, settings (moment.ts). */
   readonly fingerprint: string;
   /** In which database, of which server, on which timeline (moment.ts). */
-  readonly log: string;
+  readonly timeline: string;
   readonly tags: readonly string[];
+  /** OIDs of the parameters' types: it was learned with these. */
+  readonly parameterTypes: readonly number[];
   /** Why its answers must not be stored. Empty: they may be. */
   readonly reasons: readonly string[];
   readonly isPersonal: boolean;
@@ -19,37 +23,31 @@ export interface Dependency {
   readonly isStandby: boolean;
 }
 
-/** A text that is run with more roles and settings than these is forgotten and learned anew by turns. */
-const MOST_OF_A_TEXT = 8;
+/** The snapshot is read once: each fill has it. */
+export interface KnownDependency extends Dependency {
+  readonly learned: Snapshot;
+}
 
 export class Dependencies {
-  readonly #most: number;
-  /** By text, then by fingerprint. The texts that were learned last come last. */
-  readonly #known = new Map<string, Map<string, Dependency>>();
+  /** By fingerprint and text. Those that were learned last come last. */
+  readonly #known: BoundedMap<string, KnownDependency>;
 
-  /** `most`: texts that are kept. */
+  /** `most`: statements that are kept, each as one role with its settings runs it. */
   constructor(most: number) {
-    this.#most = most;
+    this.#known = new BoundedMap(most);
   }
 
   add(dependency: Dependency): void {
-    const { statement, fingerprint } = dependency;
-    const known = this.#known.get(statement) ?? new Map<string, Dependency>();
-    this.#known.delete(statement);
-    this.#known.set(statement, known);
-    known.delete(fingerprint);
-    known.set(fingerprint, dependency);
-    dropFirst(known, MOST_OF_A_TEXT);
-    dropFirst(this.#known, this.#most);
+    const key = keyOf(dependency.statement, dependency.fingerprint);
+    this.#known.delete(key);
+    const learned = readSnapshot(dependency.snapshot, dependency.isStandby);
+    this.#known.set(key, { ...dependency, learned });
   }
 
-  of(statement: string, fingerprint: string): Dependency | undefined {
-    return this.#known.get(statement)?.get(fingerprint);
+  of(statement: string, fingerprint: string): KnownDependency | undefined {
+    return this.#known.get(keyOf(statement, fingerprint));
   }
 }
 
-function dropFirst(map: Map<string, unknown>, most: number): void {
-  if (map.size <= most) return;
-  const [first] = map.keys();
-  map.delete(first!);
-}
+/** A fingerprint is a number. */
+const keyOf = (statement: string, fingerprint: string): string => `${fingerprint} ${statement}`;

@@ -4,7 +4,7 @@
 // Knows when it has to run. Must not know what it does, or import anything of the platform's: its base class is given.
 import type { Pool } from "../index.ts";
 import type { CacheInvalidator } from "./cached.ts";
-import { Invalidator, type InvalidatorOptions } from "./invalidator.ts";
+import { Invalidator, type InvalidatorOptions, type InvalidatorStats } from "./invalidator.ts";
 
 /** The part of a `DurableObjectState` that is used. */
 export interface ObjectState {
@@ -16,12 +16,13 @@ export interface InvalidatorObjectOptions extends Omit<InvalidatorOptions, "sign
   readonly db: Pool;
 }
 
-/** The methods of the object. All but `alarm` are for `cached`, by the object's stub. */
+/** The methods of the object, which its stub has too. Those of `CacheInvalidator` are for `cached`. */
 export interface InvalidatorObject extends CacheInvalidator {
+  stats(): InvalidatorStats;
   alarm(): Promise<void>;
 }
 
-/** Milliseconds after which an object that the platform has ended runs again, and a run that has failed begins anew. */
+/** Milliseconds after which an object that the platform has ended runs again. */
 const PAUSE = 5_000;
 
 /**
@@ -31,7 +32,7 @@ const PAUSE = 5_000;
  * @example
  * export class Invalidations extends invalidatorObject(DurableObject, (env: Env, state: State) => ({
  *   db: createPool(env.DATABASE_URL, { max: 2 }), slot: "cache", publication: "cache",
- *   purge: (tags) => state.exports.default.purge(tags),
+ *   purge: (tags) => state.exports.default.purge(tags), onFailure: console.error,
  * })) {}
  */
 export function invalidatorObject<Env, State extends ObjectState>(
@@ -40,24 +41,23 @@ export function invalidatorObject<Env, State extends ObjectState>(
 ): new (state: State, env: Env) => InvalidatorObject {
   return class extends Base implements InvalidatorObject {
     readonly #storage: ObjectState["storage"];
-    readonly #options: InvalidatorObjectOptions;
     readonly #invalidator: Invalidator;
-    #isRunning = false;
 
     constructor(state: State, env: Env) {
       super(state as never, env as never);
-      const { db, ...options } = (this.#options = optionsOf(env, state));
+      const { db, ...options } = optionsOf(env, state);
       this.#storage = state.storage;
       this.#invalidator = new Invalidator(db, options);
-      this.alarm().catch((error: unknown) => this.#options.onFailure?.(error));
+      void this.#invalidator.run();
+      this.alarm().catch(options.onFailure);
     }
 
     open(...given: Parameters<Invalidator["open"]>) {
       return this.#invalidator.open(...given);
     }
 
-    learn(...given: Parameters<Invalidator["learn"]>): void {
-      this.#invalidator.learn(...given);
+    remember(...given: Parameters<Invalidator["remember"]>): void {
+      this.#invalidator.remember(...given);
     }
 
     close(...given: Parameters<Invalidator["close"]>): void {
@@ -68,21 +68,13 @@ export function invalidatorObject<Env, State extends ObjectState>(
       this.#invalidator.abandon(...given);
     }
 
-    async alarm(): Promise<void> {
-      if (!this.#isRunning) void this.#run();
-      await this.#storage.setAlarm(Date.now() + PAUSE);
+    stats(): InvalidatorStats {
+      return this.#invalidator.stats;
     }
 
-    /** Until it fails, or the platform ends the object. The next alarm tries again. */
-    async #run(): Promise<void> {
-      this.#isRunning = true;
-      try {
-        await this.#invalidator.run();
-      } catch (error) {
-        this.#options.onFailure?.(error);
-      } finally {
-        this.#isRunning = false;
-      }
+    /** Does nothing else: the platform makes an object that it has ended anew, to call this. */
+    async alarm(): Promise<void> {
+      await this.#storage.setAlarm(Date.now() + PAUSE);
     }
   };
 }

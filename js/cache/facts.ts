@@ -40,6 +40,8 @@ export interface Routine {
   readonly isBuiltIn: boolean;
   /** It only turns a type's values into bytes and back, which stable functions do too: they read client_encoding. */
   readonly isWire: boolean;
+  /** Of a session, whose end drops it untold. */
+  readonly isTemporary: boolean;
   /** The tree of a user's function's default arguments, which a call's own tree does not have. */
   readonly defaults: string | null;
 }
@@ -48,6 +50,8 @@ export interface Type {
   readonly name: string;
   /** The type itself, and the types that its values are made of. */
   readonly parts: readonly number[];
+  /** One of them is of a session, whose end drops it untold. */
+  readonly isTemporary: boolean;
   /** The trees of the CHECK constraints of domains among the parts. */
   readonly checks: readonly string[];
 }
@@ -65,7 +69,7 @@ export async function factsOf(tx: Transaction, reads: TreeReads, publication: st
     rowsOf<Relation>(tx, RELATIONS, [[...reads.relations], [...reads.withChildren], publication]),
     rowsOf<Publication>(tx, PUBLICATION, [publication]),
     rowsOf<Routine>(tx, ROUTINES, [[...reads.functions], [...reads.operators], types]),
-    rowsOf<Type>(tx, TYPES, [types]),
+    rowsOf<Type>(tx, TYPES, [types, [...reads.functions]]),
   ]);
   return { relations, publication: published, routines, types: typesRead };
 }
@@ -111,10 +115,14 @@ export const PUBLICATION = `select pubinsert as "insert", pubupdate as "update",
 
 /**
  * What values of a type are made of: elements of arrays, base types and checks of domains, subtypes of ranges, columns
- * of composites.
+ * of composites. The columns of a function with OUT parameters are types too, though the tree says only `record`.
  */
-const partsOf = (types: string): string => `with recursive parts as (
-    select t.oid as top, t.oid from pg_catalog.unnest(${types}::pg_catalog.oid[]) as t(oid)
+const partsOf = (types: string, functions: string): string => `with recursive named as (
+    select t.oid from pg_catalog.unnest(${types}::pg_catalog.oid[]) as t(oid)
+    union select a.oid from pg_catalog.pg_proc p cross join lateral pg_catalog.unnest(p.proallargtypes) as a(oid)
+      where p.oid ${EQ} any (${functions}::pg_catalog.oid[])
+  ), parts as (
+    select t.oid as top, t.oid from named as t
     union
     select p.top, f.oid from parts p join pg_catalog.pg_type y on y.oid ${EQ} p.oid cross join lateral (
       select y.typelem as oid
@@ -133,9 +141,13 @@ const partsOf = (types: string): string => `with recursive parts as (
     join pg_catalog.pg_constraint c on c.contypid ${EQ} p.oid where c.contype ${EQ} 'c'
   )`;
 
-export const TYPES = `${partsOf("$1")}
+export const TYPES = `${partsOf("$1", "$2")}, temporary as (
+    select y.oid from pg_catalog.pg_type y join pg_catalog.pg_namespace n on n.oid ${EQ} y.typnamespace
+    where pg_catalog.starts_with(n.nspname::pg_catalog.text, 'pg_temp_')
+  )
   select p.top as oid, p.top::pg_catalog.regtype::pg_catalog.text as name, pg_catalog.array_agg(p.oid) as parts,
-    array(select c.tree from checks c where c.top ${EQ} p.top) as checks
+    array(select c.tree from checks c where c.top ${EQ} p.top) as checks,
+    pg_catalog.bool_or(p.oid ${EQ} any (array(select t.oid from temporary t))) as "isTemporary"
   from parts p group by p.top`;
 
 /**
@@ -144,7 +156,7 @@ export const TYPES = `${partsOf("$1")}
  * types their input and output, the comparisons that sorting, grouping and comparisons of arrays take, and the cast to
  * json that to_json takes. Only B-tree and hash operator classes compare.
  */
-export const ROUTINES = `${partsOf("$3")}, own as (
+export const ROUTINES = `${partsOf("$3", "$1")}, own as (
     select y.oid, y.typinput, y.typoutput, y.typsubscript, y.typreceive, y.typsend
     from (select distinct p.oid from parts p where p.oid ${GE} 16384) as p
     join pg_catalog.pg_type y on y.oid ${EQ} p.oid
@@ -155,8 +167,9 @@ export const ROUTINES = `${partsOf("$3")}, own as (
   ), operators as (
     select t.oid from pg_catalog.unnest($2::pg_catalog.oid[]) as t(oid)
   ), families as (
-    select o.opcfamily as oid from own y join pg_catalog.pg_opclass o on o.opcintype ${EQ} y.oid
-      where o.opcmethod ${EQ} any (array[403, 405]::pg_catalog.oid[])
+    select o.opcfamily as oid from (select distinct p.oid from parts p) as p
+      join pg_catalog.pg_opclass o on o.opcintype ${EQ} p.oid
+      where o.oid ${GE} 16384 and o.opcmethod ${EQ} any (array[403, 405]::pg_catalog.oid[])
     union select o.opcfamily from own y join pg_catalog.pg_range r on r.rngtypid ${EQ} y.oid
       join pg_catalog.pg_opclass o on o.oid ${EQ} r.rngsubopc
     union select a.amopfamily from operators o join pg_catalog.pg_amop a on a.amopopr ${EQ} o.oid
@@ -188,6 +201,7 @@ export const ROUTINES = `${partsOf("$3")}, own as (
   )
   select p.oid, p.oid::pg_catalog.regprocedure::pg_catalog.text as name, p.provolatile::pg_catalog.text as volatility,
     p.oid ${LT} 16384 and p.pronamespace ${EQ} 'pg_catalog'::pg_catalog.regnamespace as "isBuiltIn",
-    c.wire as "isWire", case when p.oid ${GE} 16384 then p.proargdefaults::pg_catalog.text end as defaults
+    c.wire as "isWire", pg_catalog.starts_with(n.nspname::pg_catalog.text, 'pg_temp_') as "isTemporary",
+    case when p.oid ${GE} 16384 then p.proargdefaults::pg_catalog.text end as defaults
   from (select k.oid, pg_catalog.bool_and(k.wire) as wire from called k group by k.oid) as c
-  join pg_catalog.pg_proc p on p.oid ${EQ} c.oid`;
+  join pg_catalog.pg_proc p on p.oid ${EQ} c.oid join pg_catalog.pg_namespace n on n.oid ${EQ} p.pronamespace`;

@@ -32,7 +32,8 @@
 // other commits do not push out of memory.
 //
 // A transaction that runs while a table joins the publication: its changes of that table are never told. So after a
-// change of a publication nothing counts that was learned while such a transaction ran (`mayMiss`, `tellsFrom`).
+// change of a publication nothing counts that was learned, or read, while such a transaction ran (`mayMiss`,
+// `tellsFrom`).
 import { CommitLog, type Commit } from "./commit-log.ts";
 import { EVERYTHING } from "./tags.ts";
 import { Validators } from "./validators.ts";
@@ -43,17 +44,17 @@ export interface FenceOptions {
   readonly settle: number;
   /** Milliseconds from the opening of a fill until its body has surely ended. */
   readonly maxFill: number;
-  /** Milliseconds for which a commit is kept, unless there are too many: how old a snapshot may be. */
-  readonly keep: number;
   /** Maximum fills that are open or settle. */
-  readonly maxFills: number;
+  readonly maxFills?: number;
   /** Maximum commits that are kept. */
-  readonly maxCommits: number;
+  readonly maxCommits?: number;
   /** Maximum changes of definitions that are kept, for however long. */
-  readonly maxDefinitions: number;
+  readonly maxDefinitions?: number;
   /** Maximum answers that can be confirmed without a query. */
-  readonly maxValidators: number;
+  readonly maxValidators?: number;
 }
+
+const DEFAULTS = { maxFills: 100_000, maxCommits: 100_000, maxDefinitions: 1_000, maxValidators: 20_000 };
 
 /** What a fill is known by when it is opened. */
 export interface Opening {
@@ -79,10 +80,14 @@ interface Fill {
   isStale: boolean;
 }
 
+/** How old a snapshot may be, in the longest times that a fill takes: a commit is kept for as long. */
+const KEPT = 2;
 const NOTHING: readonly string[] = [];
+/** Sees nothing. */
+const NEVER: Snapshot = { xmin: 0, xmax: 0, xip: new Set(), isStandby: false };
 
 export class Fence {
-  readonly #options: FenceOptions;
+  readonly #options: Required<FenceOptions>;
   /** In the order of their opening. */
   readonly #open = new Map<string, Fill>();
   /** Fills that have ended less than `settle` ago, in the order of their ends. */
@@ -95,8 +100,6 @@ export class Fence {
   readonly #definitions: CommitLog;
   /** Of transactions with lower ids, changes of published tables may not be told. */
   #toldFrom = 0;
-  /** When each commit in the log was told. */
-  readonly #told: number[] = [];
   /**
    * By tag: until when an answer with it may be stored. A tag that no fill has used since its last purge is not stored
    * anywhere, so a commit to it purges nothing.
@@ -110,10 +113,10 @@ export class Fence {
    * begun in it is unknown: purge EVERYTHING now. `takeDue` says when to do so once more.
    */
   constructor(options: FenceOptions, before: number, now: number) {
-    this.#options = options;
-    this.#validators = new Validators(options.maxValidators);
-    this.#log = new CommitLog(options.maxCommits, before);
-    this.#definitions = new CommitLog(options.maxDefinitions, before);
+    this.#options = { ...DEFAULTS, ...options };
+    this.#validators = new Validators(this.#options.maxValidators);
+    this.#log = new CommitLog(this.#options.maxCommits, before);
+    this.#definitions = new CommitLog(this.#options.maxDefinitions, before);
     this.#unknownUntil = now + options.maxFill + options.settle;
   }
 
@@ -144,13 +147,10 @@ export class Fence {
     return known && this.open(opening, now, known.snapshot) ? known.id : undefined;
   }
 
-  /**
-   * The body has ended, or has broken off. A fill that is not open any more was due before, and its tags have been
-   * purged.
-   */
-  close(id: string, snapshot: Snapshot, now: number): readonly string[] {
+  /** The body has ended, or has broken off. */
+  close({ id, tags }: Pick<Opening, "id" | "tags">, snapshot: Snapshot, now: number): readonly string[] {
     const open = this.#open.get(id);
-    if (!open) return NOTHING;
+    if (!open) return this.closeUnknown(tags, now);
     this.#drop(open);
     const isStale = !this.isFresh({ ...open.opening, snapshot });
     const fill = { ...open, endedAt: now, snapshot, isStale };
@@ -158,6 +158,19 @@ export class Fence {
     if (!isStale) this.#validators.add({ ...open.opening, snapshot });
     this.#index(fill, now + this.#options.settle + open.opening.maxAge);
     return isStale ? ownOf(fill) : NOTHING;
+  }
+
+  /**
+   * The body of a fill has ended that is not open any more: it took too long, or is of an earlier life. Its tags were
+   * purged, but it may be stored only now.
+   */
+  closeUnknown(given: readonly string[], now: number): readonly string[] {
+    const tags = [...new Set([...given, EVERYTHING])];
+    const opening = { id: "", tags, representation: "", learned: NEVER, maxAge: 0 };
+    const fill = { opening, openedAt: now, endedAt: now, snapshot: NEVER, isStale: true };
+    this.#settling.add(fill);
+    this.#index(fill, Infinity); // until it is purged
+    return ownOf(fill);
   }
 
   /** No answer has left that a cache could store. */
@@ -171,17 +184,16 @@ export class Fence {
    */
   commit(commit: Commit, now: number): readonly string[] {
     if (!commit.tags.length) return NOTHING;
-    this.#log.add(commit);
+    this.#log.add(commit, now);
     this.#validators.commit(commit);
-    if (commit.tags.includes(EVERYTHING)) this.#definitions.add({ xid: commit.xid, tags: [EVERYTHING] });
-    this.#told.push(now);
-    if (this.#told.length > this.#log.length) this.#told.shift(); // there were too many
+    if (commit.tags.includes(EVERYTHING)) this.#definitions.add({ xid: commit.xid, tags: [EVERYTHING] }, now);
     for (const tag of commit.tags) for (const fill of this.#byTag.get(tag) ?? []) fill.isStale ||= misses(fill, commit);
     return this.#stored(commit.tags, now);
   }
 
-  /** Whether an answer has all commits to its tags that were told so far. */
+  /** Whether an answer has all commits to its tags that were told so far, and none was untold. */
   isFresh({ tags, learned, snapshot }: Pick<Opening, "tags" | "learned"> & { readonly snapshot: Snapshot }): boolean {
+    if (snapshot.xmin < this.#toldFrom) return false;
     return this.isLearned(learned) && this.#log.isSeenBy(snapshot, [...tags, EVERYTHING]);
   }
 
@@ -209,7 +221,7 @@ export class Fence {
 
   /** The tags that are due: of fills that have settled, or were never closed. */
   takeDue(now: number): readonly string[] {
-    const { settle, maxFill, keep } = this.#options;
+    const { settle, maxFill } = this.#options;
     const due = new Set<string>();
     const drop = (fill: Fill, isStale: boolean) => {
       if (isStale) for (const tag of ownOf(fill)) due.add(tag);
@@ -223,10 +235,7 @@ export class Fence {
       if (fill.endedAt! + settle > now) break;
       drop(fill, fill.isStale);
     }
-    while (this.#told.length && this.#told[0]! + keep <= now) {
-      this.#told.shift();
-      this.#log.forgetFirst();
-    }
+    this.#log.forget(now - KEPT * (maxFill + settle));
     for (const [tag, until] of this.#storedUntil) if (until <= now) this.#storedUntil.delete(tag);
     if (this.#unknownUntil === undefined || this.#unknownUntil > now) return this.#stored([...due], now);
     this.#unknownUntil = undefined;

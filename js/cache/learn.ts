@@ -19,7 +19,6 @@ import { factsOf } from "./facts.ts";
 import { MOMENT, type Moment } from "./moment.ts";
 import { QUIET, rowsOf } from "./question.ts";
 import { judged } from "./reasons.ts";
-import { hasTimeLiteral } from "./time-words.ts";
 import { TreeReads } from "./tree-reads.ts";
 
 export { hasTimeWords } from "./time-words.ts";
@@ -37,6 +36,11 @@ export interface Learned extends Omit<Moment, "seesOwn"> {
    * parameter has one of the words of {@link hasTimeWords}.
    */
   readonly reasons: readonly string[];
+  /**
+   * Types of the parameters. The driver sends those that it learned before, so after a change of definitions a text may
+   * run with others, and call another function than the one that was learned.
+   */
+  readonly parameterTypes: readonly number[];
   /** Whether the answer depends on who asks: current_user and its kin, current_setting(), a table with row security. */
   readonly isPersonal: boolean;
 }
@@ -79,7 +83,7 @@ export async function learn(
       const facts = await factsOf(tx, reads, publication);
       const relations = [...reads.relations].sort((a, b) => a - b);
       if (isCitus) reads.reasons.add("the server is Citus, whose tables are on other nodes");
-      return { relations, ...judged(reads, facts, publication, hasTimeLiteral(text)), ...moment };
+      return { relations, ...judged(reads, facts, { publication, text }), ...moment };
     },
     // Each question sees the newest catalog, as the parser does. `deferrable` would wait.
     { readOnly: true, isolation: "read committed", signal },
@@ -101,6 +105,7 @@ interface Parsed extends Omit<Moment, "seesOwn"> {
   readonly isCitus: boolean;
   /** The trees that may be the statement's own; none if a tree could not be read. */
   readonly trees: readonly Value[];
+  readonly parameterTypes: readonly number[];
 }
 
 async function parsed(tx: Transaction, text: string): Promise<Parsed> {
@@ -109,7 +114,7 @@ async function parsed(tx: Transaction, text: string): Promise<Parsed> {
     if (message === "rewritten parse tree:") trees.push(treeIn(detail ?? ""));
   };
   const [begun, described, ended] = await Promise.allSettled([
-    rowsOf<Omit<Parsed, "trees">>(tx, BEGINNING),
+    rowsOf<Omit<Parsed, "trees" | "parameterTypes">>(tx, BEGINNING),
     // The driver would not send a text again that it has described before.
     tx.describe(`${text}\n/* pgz-edge/cache ${++count} */`, { observer: { onNotice } }),
     tx.exec({ text: ENDING, values: [] }, QUIET),
@@ -117,8 +122,9 @@ async function parsed(tx: Transaction, text: string): Promise<Parsed> {
   if (begun.status === "rejected") throw begun.reason;
   if (described.status === "rejected") throw described.reason;
   if (ended.status === "rejected") throw ended.reason;
-  const { snapshot, isStandby, fingerprint, log, isCitus } = begun.value[0]!;
-  return { snapshot, isStandby, fingerprint, log, isCitus, trees: ownOf(trees, described.value.fields) };
+  const { snapshot, isStandby, fingerprint, timeline, isCitus } = begun.value[0]!;
+  const { fields, parameterTypes } = described.value;
+  return { snapshot, isStandby, fingerprint, timeline, isCitus, parameterTypes, trees: ownOf(trees, fields) };
 }
 
 let count = 0;

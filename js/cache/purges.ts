@@ -1,6 +1,7 @@
 // Purges: one call of the platform at a time, with all tags that have come meanwhile, repeated until it has answered.
 //
 // Knows tags and a function that purges. Must not know why a tag is purged.
+import { paused } from "./pause.ts";
 
 /** Purges these tags wherever answers are stored. Rejects if that did not happen. */
 export type Purge = (tags: readonly string[]) => Promise<unknown>;
@@ -17,24 +18,32 @@ interface Waiting {
   readonly settle: () => void;
 }
 
+export interface PurgesOptions {
+  readonly purge: Purge;
+  /** Milliseconds after which a call of `purge` has failed. */
+  readonly longest: number;
+  /** Is told why each call that has failed has. Never throws. */
+  readonly onFailure: (error: unknown) => void;
+  /** When it aborts, no further attempt begins. What waits is never resolved. */
+  readonly over: AbortSignal;
+}
+
 export class Purges {
-  readonly #purge: Purge;
-  readonly #longest: number;
-  readonly #onFailure: (error: unknown) => void;
+  readonly #options: PurgesOptions;
   #next: Waiting | undefined;
   #isRunning = false;
-  #isOver = false;
+  /** When the purges came that run, and those that wait. */
+  #runningSince: number | undefined;
+  #waitingSince: number | undefined;
 
-  /** An attempt that takes `longest` milliseconds has failed. `onFailure` is told each that has. It never throws. */
-  constructor(purge: Purge, longest: number, onFailure: (error: unknown) => void) {
-    this.#purge = purge;
-    this.#longest = longest;
-    this.#onFailure = onFailure;
+  constructor(options: PurgesOptions) {
+    this.#options = options;
   }
 
   /** Resolves when the tags have been purged: by a call of the platform that began after this call. */
-  add(tags: readonly string[]): Promise<void> {
+  add(tags: readonly string[], now: number): Promise<void> {
     if (!tags.length) return Promise.resolve();
+    this.#waitingSince ??= now;
     this.#next ??= waiting();
     const { done, tags: all } = this.#next;
     for (const tag of tags) all.add(tag);
@@ -42,30 +51,37 @@ export class Purges {
     return done;
   }
 
-  /** No further attempt begins. What waits is never resolved. */
-  end(): void {
-    this.#isOver = true;
-  }
-
   async #run(): Promise<void> {
     this.#isRunning = true;
     for (let one = this.#next; one && !this.#isOver; one = this.#next) {
       this.#next = undefined;
+      [this.#runningSince, this.#waitingSince] = [this.#waitingSince, undefined];
       const all = [...one.tags];
       for (let from = 0; from < all.length; from += MOST_TAGS)
         await this.#untilPurged(all.slice(from, from + MOST_TAGS));
       if (!this.#isOver) one.settle();
     }
     this.#isRunning = false;
+    if (!this.#isOver) this.#runningSince = undefined;
+  }
+
+  /** Milliseconds: all that was added before has been purged. */
+  age(now: number): number {
+    return now - (this.#runningSince ?? this.#waitingSince ?? now);
+  }
+
+  get #isOver(): boolean {
+    return this.#options.over.aborted;
   }
 
   async #attempt(tags: readonly string[]): Promise<void> {
     let timer: ReturnType<typeof setTimeout> | undefined;
+    const { purge, longest } = this.#options;
     const late = new Promise<never>((_, reject) => {
-      const give = () => reject(new Error(`The purge was not answered within ${this.#longest} ms.`));
-      timer = setTimeout(give, this.#longest);
+      const give = () => reject(new Error(`The purge was not answered within ${longest} ms.`));
+      timer = setTimeout(give, longest);
     });
-    const purged = async () => await this.#purge(tags); // it may throw at once, too
+    const purged = async () => await purge(tags); // it may throw at once, too
     await Promise.race([purged(), late]).finally(() => clearTimeout(timer));
   }
 
@@ -74,8 +90,8 @@ export class Purges {
       try {
         return await this.#attempt(tags);
       } catch (error) {
-        this.#onFailure(error);
-        await new Promise((resolve) => setTimeout(resolve, pause));
+        this.#options.onFailure(error);
+        await paused(pause, this.#options.over);
       }
   }
 }

@@ -6,6 +6,7 @@
 import { everyNode, treeIn } from "../util/node-tree.ts";
 import type { Facts, Publication, Relation, Routine, Type } from "./facts.ts";
 import { JSON_TO_ROWS, PERSONAL, STABLE } from "./stable-functions.ts";
+import { hasTimeLiteral, hasTimePath } from "./time-words.ts";
 import { TreeReads } from "./tree-reads.ts";
 
 export interface Judgement {
@@ -13,15 +14,22 @@ export interface Judgement {
   readonly isPersonal: boolean;
 }
 
-/** `publication` is the publication's name, and `hasTimeLiteral` says whether the text may have the word `now`. */
-export function judged(reads: TreeReads, facts: Facts, publication: string, hasTimeLiteral: boolean): Judgement {
+export interface Subject {
+  /** The statement's text. */
+  readonly text: string;
+  /** Its name. */
+  readonly publication: string;
+}
+
+export function judged(reads: TreeReads, facts: Facts, { text, publication }: Subject): Judgement {
   const hidden = hiddenReads(facts);
   const reasons = new Set([
     ...reads.reasons,
     ...hidden.reasons,
     ...relationReasons(reads, facts, publication),
     ...routineReasons([...reads.functions, ...hidden.functions], facts.routines),
-    ...typeReasons(reads, facts.types, hasTimeLiteral),
+    ...typeReasons(reads, facts.types, hasTimeLiteral(text)),
+    ...pathReasons(reads, facts, text),
   ]);
   const isPersonal =
     reads.isPersonal ||
@@ -81,12 +89,16 @@ function* routineReasons(called: readonly number[], routines: readonly Routine[]
   const known = new Set(routines.map(({ oid }) => oid));
   for (const oid of called) if (!known.has(oid)) yield `the catalog has no function ${oid} any more`;
   for (const routine of routines) {
-    const { oid, name, volatility, isBuiltIn, isWire } = routine;
+    const { oid, name, volatility, isBuiltIn, isWire, isTemporary } = routine;
+    if (isTemporary) yield `${name} is temporary`;
+    if (!isBuiltIn && POPULATE.test(name)) yield `${name} makes values from texts: one may be the word "now"`;
     const isHarmless = volatility === "i" || (volatility === "s" && (isBuiltIn ? isKnown(oid) : isWire));
     if (!isHarmless) yield `${name} is ${VOLATILITIES[volatility] ?? "of a volatility that is not known"}`;
   }
 }
 
+/** Of the extension hstore, which declares it as immutable. */
+const POPULATE = /^("?\w+"?\.)?populate_record\(/;
 const VOLATILITIES: Readonly<Record<string, string>> = {
   v: "volatile",
   s: "stable, and is not known to depend on its arguments alone",
@@ -108,13 +120,27 @@ function hiddenReads({ types, routines }: Facts): TreeReads {
       reads.reasons.add("a default argument or the CHECK of a domain cannot be read");
     reads.add(tree);
   }
-  if ([...reads.types].some((oid) => NAMES.has(oid)) || [...reads.parsed].some((oid) => !PLAIN.has(oid)))
+  if (
+    reads.hasJsonPath ||
+    [...reads.types].some((oid) => NAMES.has(oid)) ||
+    [...reads.parsed].some((oid) => !PLAIN.has(oid))
+  )
     reads.reasons.add("a default argument or the CHECK of a domain may depend on the time or on the system catalog");
   return reads;
 }
 
 /** boolean, numbers and texts. */
 const PLAIN: ReadonlySet<number> = new Set([16, 20, 21, 23, 25, 700, 701, 1042, 1043, 1700]);
+
+// -- JSON paths -------------------------------------------------------------------------------------------------------
+
+/** A path is a constant that the tree does not show. That of a view or a policy is not in the statement's text either. */
+function* pathReasons({ hasJsonPath }: TreeReads, { relations }: Facts, text: string): Generator<string> {
+  if (!hasJsonPath) return;
+  const hasHidden = relations.some(({ kind, hasPolicies }) => kind === "v" || hasPolicies);
+  if (hasHidden || hasTimePath(text))
+    yield "the path of JSON_VALUE or its kin may make a time, with the offset of today";
+}
 
 // -- types ------------------------------------------------------------------------------------------------------------
 
@@ -129,21 +155,21 @@ const NAMES: ReadonlySet<number> = new Set([
   24, 2202, 2203, 2204, 2205, 2206, 3734, 3769, 4089, 4096, 4191, 6490, 1033,
 ]);
 
-function* typeReasons(reads: TreeReads, types: readonly Type[], hasTimeLiteral: boolean): Generator<string> {
+function* typeReasons(reads: TreeReads, types: readonly Type[], mayHaveTime: boolean): Generator<string> {
   const byOid = new Map(types.map((type) => [type.oid, type]));
   const has = (oid: number, parts: ReadonlySet<number>) =>
     byOid.get(oid)?.parts.some((part) => parts.has(part)) !== false;
   const nameOf = (oid: number) => byOid.get(oid)?.name ?? String(oid);
   const timetz = new Set([TIMETZ]);
-  for (const oid of reads.types) {
-    if (!byOid.has(oid)) yield `the catalog has no type ${oid} any more`;
-    if (has(oid, NAMES)) yield `its values of ${nameOf(oid)} are names from the system catalog`;
+  for (const oid of reads.types) if (!byOid.has(oid)) yield `the catalog has no type ${oid} any more`;
+  for (const { oid, name, isTemporary } of types) {
+    if (isTemporary) yield `${name} is temporary`;
+    if (has(oid, NAMES)) yield `its values of ${name} are names from the system catalog`;
   }
   for (const oid of reads.parsed)
     if (has(oid, TIMES)) yield `a text becomes ${nameOf(oid)} while the statement runs: it may be the word "now"`;
   for (const oid of reads.constants) {
-    if (hasTimeLiteral && has(oid, TIMES))
-      yield `a constant of ${nameOf(oid)} may be "now" or "today" in the statement`;
+    if (mayHaveTime && has(oid, TIMES)) yield `a constant of ${nameOf(oid)} may be "now" or "today" in the statement`;
     if (has(oid, timetz)) yield `a constant of ${nameOf(oid)} takes the offset that its zone has today`;
   }
   for (const oid of reads.parameters)

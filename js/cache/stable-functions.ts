@@ -4,7 +4,7 @@
 // they depend on their arguments and on settings of the session alone (TimeZone, DateStyle, lc_numeric,
 // default_text_search_config …), or on what only DDL changes (labels of an enum). Any other stable function is a
 // reason. Not here, although they look alike: age(timestamp) subtracts from today; timetz(time) and timezone(text,
-// timetz) take the zone's offset of today; format_type, pg_get_*, has_*_privilege and obj_description read the catalog.
+// timetz) take the zone's offset of today, and so do jsonb_path_query_tz and its kin; format_type, pg_get_*, has_*_privilege and obj_description read the catalog.
 //
 // Knows names, for people and for the test that compares them with each server. Must not know trees.
 
@@ -48,8 +48,7 @@ export const STABLE: ReadonlyMap<number, string> = new Map([
     jsonb_agg_strict 6284  jsonb_agg_strict_transfn 6283  jsonb_agg_transfn 3265  jsonb_build_array 3271 3272
     jsonb_build_object 3273 3274  jsonb_object_agg_finalfn 3269  jsonb_object_agg_strict_transfn 6285
     jsonb_object_agg_transfn 3268  jsonb_object_agg_unique_strict_transfn 6287  jsonb_object_agg_unique_transfn 6286
-    jsonb_path_exists_tz 1177  jsonb_path_match_tz 2030  jsonb_path_query_array_tz 1180
-    jsonb_path_query_first_tz 2023  jsonb_path_query_tz 1179  jsonb_to_tsvector 4213  row_to_json 3155 3156
+    jsonb_to_tsvector 4213  row_to_json 3155 3156
     to_json 3176  to_jsonb 3787`),
   // Text search, by the setting default_text_search_config
   ...named(`

@@ -60,6 +60,7 @@ abstract class Passing extends TransactionCalls {
 export class Stamped<Row> extends Passing {
   readonly #queue: Queue;
   readonly #question: string;
+  #session: Session | undefined;
   /** The answer to the question that was sent last. Never rejects. Undefined: there is none. */
   answer: Promise<Row | undefined> = Promise.resolve(undefined);
 
@@ -70,9 +71,21 @@ export class Stamped<Row> extends Passing {
     this.#question = question;
   }
 
+  /** The types of the parameters that a statement has just run with. Undefined: they are not known. */
+  parameterTypesOf(text: string): readonly number[] | undefined {
+    const shape = this.#session?.statements.known(text);
+    return shape && [...shape.parameterTypes];
+  }
+
+  /** The next call asks the server for these types. */
+  forgetTypesOf(text: string): void {
+    this.#session?.statements.forgetShape(text);
+  }
+
   /** @internal */
   protected override run<T>(...[subject, options, body, use]: CallArguments<T>): Promise<T> {
     const behind: Body<T> = (call, session, ending) => {
+      this.#session = session;
       this.answer = rowsOf<Row>(new OneOperation(this.#queue, session), this.#question).then(
         ([row]) => row,
         () => undefined,

@@ -14,6 +14,7 @@ import { readings, type SqlReader } from "../util/sql-reader.ts";
 export function hasTimeWords(value: unknown): boolean {
   if (typeof value === "string") return WORDS.test(value);
   if (typeof value !== "object" || value === null || ArrayBuffer.isView(value)) return false;
+  if (typeof (value as { toJSON?: unknown }).toJSON === "function") return hasTimeWords(JSON.stringify(value));
   // With symbols: sql.json() keeps its text under one.
   return Reflect.ownKeys(value).some((key) => hasTimeWords((value as Record<PropertyKey, unknown>)[key]));
 }
@@ -27,6 +28,16 @@ const WORDS = /(?<![a-z])(?:now|today|tomorrow|yesterday)(?![a-z])/i;
 export function hasTimeLiteral(sql: string): boolean {
   return readings(sql).some((reader) => constantsOf(reader).some(mayBeTime));
 }
+
+/** Whether a string constant of the statement may be a path with a method that makes a date or time. */
+export function hasTimePath(sql: string): boolean {
+  return readings(sql).some((reader) =>
+    constantsOf(reader).some((constant) => ESCAPE.test(constant) || METHOD.test(constant)),
+  );
+}
+
+/** datetime(), date(), time(), time_tz(), timestamp(), timestamp_tz() */
+const METHOD = /date|time/i;
 
 const mayBeTime = (constant: string): boolean => ESCAPE.test(constant) || hasTimeWords(constant);
 

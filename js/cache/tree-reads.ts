@@ -10,9 +10,6 @@ import { isNode, items, nodes, type Node, type Value } from "../util/node-tree.t
 import { JSON_TO_ROWS, TEXT_SEARCH } from "./stable-functions.ts";
 import { FUNCTIONS, NODES, OPERATORS, OTHERS, RANGE_TABLE_KINDS, TYPES } from "./tree-fields.ts";
 
-/** Why a statement's answers cannot be cached at all, for a person. */
-export type Refusal = string;
-
 export class TreeReads {
   readonly relations = new Set<number>();
   /** The relations whose children are read too: those without ONLY. */
@@ -26,11 +23,13 @@ export class TreeReads {
   readonly parameters = new Set<number>();
   /** Types whose values the statement makes from texts while it runs. */
   readonly parsed = new Set<number>();
+  /** JSON_VALUE and its kin: their paths may make a time with the offset that its zone has today. */
+  hasJsonPath = false;
   readonly reasons = new Set<string>();
   /** current_user and its kin, or a policy. */
   isPersonal = false;
   /** The first cause to refuse the statement. */
-  refusal: Refusal | undefined;
+  refusal: string | undefined;
 
   /** Adds what a tree, or an expression of the catalog, reads. */
   add(tree: Value): void {
@@ -102,6 +101,7 @@ const BY_KIND: Readonly<Record<string, (reads: TreeReads, node: Node) => void>> 
   },
 
   JSONEXPR(reads, { returning }) {
+    reads.hasJsonPath = true;
     if (isNode(returning)) reads.parsed.add(Number(returning["typid"]));
   },
 

@@ -21,6 +21,7 @@ export function keepFlat(values: unknown[]): unknown[] {
   return values;
 }
 
+/** The values as they are sent. @internal */
 export function serialized(values: readonly unknown[], serialize: Serializer): unknown[] {
   return values.map((value) => one(value, serialize, MOST_DIMENSIONS));
 }

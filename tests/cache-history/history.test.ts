@@ -120,9 +120,9 @@ class Run {
   }
 
   #life(): Promise<string | undefined> {
-    const nothing = { id: "", statement: "", publication: "", log: "", fingerprint: "", validators: [], maxAge: 0 };
+    const nothing = { id: "", statement: "", timeline: "", fingerprint: "", validators: [], maxAge: 0 };
     return this.#parts
-      .life({ ...nothing, url: "", answer: "", representation: "", isSeparated: false })
+      .life({ ...nothing, url: "", rows: "", representation: "", isSeparated: false })
       .catch(() => undefined);
   }
 

@@ -18,12 +18,7 @@ const invalidator = new Invalidator(createPool(url, { max: 2 }), {
   },
 });
 
-void (async () => {
-  for (;;) {
-    await invalidator.run().catch((error) => console.error(String(error)));
-    await new Promise((resolve) => setTimeout(resolve, 200));
-  }
-})();
+void invalidator.run();
 
 const server = createServer(async (request, response) => {
   const name = request.url.slice(1);

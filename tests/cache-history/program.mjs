@@ -3,7 +3,7 @@
 import { createServer } from "node:http";
 import { createPool } from "pgz-edge";
 import { cached } from "pgz-edge/cache";
-import { PUBLICATION, statementOf } from "./statements.mjs";
+import { statementOf } from "./statements.mjs";
 
 const [url, test] = process.argv.slice(2);
 const db = createPool(url, { max: 4 });
@@ -14,7 +14,7 @@ const call =
     if (!response.ok) throw new Error(await response.text());
     return response.json();
   };
-const invalidator = { open: call("open"), learn: call("learn"), close: call("close"), abandon: call("abandon") };
+const invalidator = { open: call("open"), remember: call("remember"), close: call("close"), abandon: call("abandon") };
 
 async function answer(request) {
   const path = request.url;
@@ -30,7 +30,6 @@ async function answer(request) {
     { text, values },
     {
       maxAge,
-      publication: PUBLICATION,
       invalidator,
       ...(isTenants ? { separatedBy: { tenant } } : {}),
     },

@@ -48,8 +48,8 @@ export default {
     }
     const invalidator: CacheInvalidator = {
       open: (opening) => object.open(opening),
-      learn: (life, dependency) => object.learn(life, dependency),
-      abandon: (life, id) => object.abandon(life, id),
+      remember: (learned) => object.remember(learned),
+      abandon: (fill) => object.abandon(fill),
       async close(closing) {
         await tell(env, "/closed", closing.id);
         await object.close(closing);
@@ -64,7 +64,7 @@ export default {
       asked,
       { text, values },
       {
-        ...{ maxAge, publication: PUBLICATION, invalidator, closeWhenDone: true, signal: request.signal },
+        ...{ maxAge, invalidator, closeWhenDone: true, signal: request.signal },
         ...(isTenants ? { separatedBy: { tenant } } : {}),
       },
     );

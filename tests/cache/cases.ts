@@ -118,7 +118,34 @@ export const REASONS: readonly Reason[] = [
     { since: 17 },
   ),
 
+  // Paths in JSON, whose times take the offset that the zone has today
+  reason(
+    "select jsonb_path_query_tz(data, '$.t.datetime()') from notes",
+    /^jsonb_path_query_tz/,
+    "select jsonb_path_query(data, '$.t') from notes",
+  ),
+  reason(
+    "select json_value(data, '$.t.time_tz()') from notes",
+    /the path of JSON_VALUE/,
+    "select json_value(data, '$.t') from notes",
+    { since: 17 },
+  ),
+  reason(
+    "select json_exists(data, '$.t ? (@.datetime() < \"12:00:00+00\".datetime())') from notes",
+    /the path of JSON_VALUE/,
+    "select json_exists(data, '$.t ? (@ < 12)') from notes",
+    { since: 17 },
+  ),
+  reason("select t from of_path", /the path of JSON_VALUE/, "select id from items", { since: 17 }),
+
   // Functions
+  reason("select to_json(shades())", /^shade_json\(shade\) is volatile/, "select to_json(plain(1))"),
+  reason("select owners()", /names from the system catalog/, "select plain(1)"),
+  reason(
+    "select populate_record(null::meeting, 'a')",
+    /makes values from texts/,
+    "select populate_others(null::meeting, 'a')",
+  ),
   reason("select random()", /^random\(\) is volatile/, "select abs(-1)"),
   reason("select id from items order by random()", /^random/, "select id from items order by abs(id)"),
   reason("select gen_random_uuid()", /^gen_random_uuid/, "select '00000000-0000-0000-0000-000000000000'::uuid"),

@@ -200,6 +200,33 @@ describe.each(testServers().servers.map((server) => [server.major, server] as co
         }
     });
 
+    test("what a session owns alone is a reason, though a view of all has it", async () => {
+      await db.simple(`create function pg_temp.f() returns int immutable language sql as 'select 1';
+        create type pg_temp.own as (a int)`);
+      const { reasons: ofFunction } = await learn(db, { text: "select pg_temp.f()" }, OF_P);
+      expect(ofFunction).toEqual([expect.stringMatching(/^(pg_temp\w*\.)?f\(\) is temporary$/)]);
+      const { reasons: ofType } = await learn(db, { text: "select null::pg_temp.own" }, OF_P);
+      expect(ofType).toEqual([expect.stringMatching(/^(pg_temp\w*\.)?own is temporary$/)]);
+      await db.simple("discard temp");
+    });
+
+    test("a user's own way to compare a built-in type is a reason", async () => {
+      const text = "select array[data::json] = array[data::json] from notes";
+      const operators = ["<", "<=", "=", ">=", ">"].map((name, at) => [`operator ${at + 1} ${name}`, name] as const);
+      await db.simple(`create schema of_json; set search_path = public, of_json;
+        create function of_json.is(json, json) returns bool stable language sql as 'select true';
+        create function of_json.compared(json, json) returns int stable language sql as 'select 0';
+        ${operators.map(([, name]) => `create operator of_json.${name} (leftarg = json, rightarg = json, function = of_json.is);`).join("\n")}
+        create operator class of_json.ops default for type json using btree as
+          ${operators.map(([operator]) => operator).join(", ")}, function 1 of_json.compared(json, json)`);
+      const { reasons } = await learn(db, { text }, OF_P);
+      await db.simple("reset search_path; drop schema of_json cascade");
+      expect([...reasons].sort()).toEqual([
+        expect.stringMatching(/compared\(json,json\) is stable/),
+        expect.stringMatching(/is"?\(json,json\) is stable/),
+      ]);
+    });
+
     test("a stable function that is on no list is a reason", async () => {
       const { rows } = await db.query<{ oid: number; call: string }>(
         `select oid, concat('select ', proname, '(', (select string_agg(concat('null::', t::regtype), ', ') from
@@ -238,7 +265,7 @@ describe.each(testServers().servers.map((server) => [server.major, server] as co
       await db.simple(
         `set search_path = more; ${schemaOf(app)
           .replace(/\bpublic\b/g, "more")
-          .replace(/\bother\b/g, "further")}`,
+          .replace(/\bother\b/g, "further")}; ${laterOf(major)}`,
       );
       await db.simple(
         "reset search_path; create publication of_all for all tables; set plan_cache_mode = force_generic_plan",

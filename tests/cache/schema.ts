@@ -81,6 +81,10 @@ export const schemaOf = (app: string): string => `
   create function shade_json(shade) returns json volatile language sql as $$select '1'::json$$;
   create cast (shade as json) with function shade_json(shade);
   create table shades (s shade);
+  create function shades(out s shade, out i int) immutable language sql as $$select 'dark'::shade, 1$$;
+  create function owners(out a regrole, out b int) immutable language sql as 'select null::regrole, 1';
+  create function populate_record(meeting, text) returns meeting immutable language sql as 'select $1';
+  create function populate_others(meeting, text) returns meeting immutable language sql as 'select $1';
   create text search configuration ours (copy = simple);
 
   create table secrets (id int primary key, owner text, team int);
@@ -102,4 +106,9 @@ export const schemaOf = (app: string): string => `
 
 /** What only newer servers have. */
 export const laterOf = (major: number): string =>
-  major >= 19 ? "create publication most for all tables except (table unseen, parted);" : "select 1";
+  [
+    [17, "create view of_path as select json_value(data, '$.time_tz()') as t from notes"],
+    [19, "create publication most for all tables except (table unseen, parted)"],
+  ]
+    .flatMap(([since, text]) => (major >= Number(since) ? [text] : []))
+    .join(";") || "select 1";

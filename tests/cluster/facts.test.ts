@@ -1,6 +1,6 @@
 // What servers tell an ordinary role about their cluster. js/cluster/questions.ts is built on these facts.
 import { expect, test } from "vitest";
-import { LOG } from "../../js/cache/moment.ts";
+import { TIMELINE } from "../../js/cache/moment.ts";
 import { positionOf } from "../../js/cluster/position.ts";
 import { until } from "../support/until.mjs";
 import { clusterOf, driver, majors, start } from "./world.ts";
@@ -17,7 +17,7 @@ test.each(majors)("PostgreSQL %i tells an ordinary role about its cluster", asyn
     const system = "select system_identifier::text as it from pg_control_system()";
     expect(await on(primary.url, system)).toBe(await on(standby.url, system));
     // What js/cache compares, from the same facts.
-    const log = `select ${LOG} as it`;
+    const log = `select ${TIMELINE} as it`;
     const before = await on(primary.url, log);
     expect(before).toMatch(/^\d+\/00000001\/./);
     expect(await on(standby.url, log)).toBe(before);

@@ -106,6 +106,10 @@ const PLATFORM = `declare module "cloudflare:workers" {
   export abstract class DurableObject {
     constructor(state: object, env: object);
   }
+  export abstract class WorkerEntrypoint<Env> {
+    protected ctx: { readonly cache: { purge(what: { tags: readonly string[] }): Promise<unknown> } };
+    protected env: Env;
+  }
 }`;
 
 test("every block of TypeScript compiles strictly", () => {

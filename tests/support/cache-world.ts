@@ -178,7 +178,6 @@ class World {
     const options = {
       settle: TIMES.settle,
       maxFill: TIMES.maxFill,
-      keep: 1_000,
       maxFills: 30,
       maxCommits: 8,
       maxDefinitions: 3,
@@ -283,7 +282,7 @@ class World {
         if (this.#below(15) === 0) return; // lost
         this.#after(
           this.#below(40),
-          () => this.#fence && this.#purge(this.#fence.close(id, seenBy, this.#now), this.#life),
+          () => this.#fence && this.#purge(this.#fence.close({ id, tags }, seenBy, this.#now), this.#life),
         );
       };
       if (!opened) return;

@@ -14,6 +14,10 @@ declare module "cloudflare:workers" {
     fetch?(request: Request): Response | Promise<Response>;
     alarm?(): void | Promise<void>;
   }
+  export abstract class WorkerEntrypoint<Env = unknown> {
+    protected env: Env;
+    fetch?(request: Request): Response | Promise<Response>;
+  }
 }
 
 interface DurableObjectStorage {

@@ -2,7 +2,7 @@
 import { expect, it } from "vitest";
 import { Answers } from "../../js/cache/answers.ts";
 
-const of = (answer: string, tags = [answer]) => ({ answer, tags, maxAge: 1_000 });
+const of = (rows: string, tags = [rows]) => ({ rows, tags, maxAge: 1_000 });
 
 it("lets the same answer be stored again, and another one when the first is too old", () => {
   const answers = new Answers(10, 100);

@@ -12,8 +12,8 @@ class PurgesOnce extends Fence {
   }
 }
 class ForgetsOpenFills extends Fence {
-  override close(id: string, _: Snapshot, now: number): readonly string[] {
-    super.close(id, SEES_ALL, now);
+  override close(fill: Pick<Opening, "id" | "tags">, _: Snapshot, now: number): readonly string[] {
+    super.close(fill, SEES_ALL, now);
     return [];
   }
 }
@@ -80,7 +80,6 @@ describe("in simulated time", () => {
 const OPTIONS: FenceOptions = {
   settle: 10,
   maxFill: 100,
-  keep: 1_000,
   maxFills: 3,
   maxCommits: 2,
   maxDefinitions: 2,
@@ -94,7 +93,7 @@ function settled(): Fence {
   return fence;
 }
 type Answer = Opening & { readonly snapshot: Snapshot };
-const close = (fence: Fence, { id, snapshot: seen }: Answer, now: number) => fence.close(id, seen, now);
+const close = (fence: Fence, answer: Answer, now: number) => fence.close(answer, answer.snapshot, now);
 const fill = (id: string, seen = "200:200:", tags = ["a"]): Answer => ({
   id,
   tags,
@@ -266,18 +265,37 @@ describe("the fence", () => {
   it("forgets commits after their time", () => {
     const fence = settled();
     fence.commit({ xid: 300, tags: ["a"] }, 200);
-    fence.takeDue(1_199);
+    fence.takeDue(419);
     expect(fence.sizes.commits).toBe(1);
-    fence.takeDue(1_200);
+    fence.takeDue(420);
     expect(fence.sizes.commits).toBe(0);
   });
 
-  it("has purged a fill already that is closed too late", () => {
+  it("purges a fill again that is closed too late, or is of another life, at once and when it has settled", () => {
     const fence = settled();
     fence.open(fill("1"), 200);
     expect(fence.takeDue(310)).toEqual(["a"]);
-    expect(close(fence, fill("1"), 311)).toEqual([]);
+    expect(close(fence, fill("1"), 311)).toEqual(["a"]);
+    expect(fence.takeDue(320)).toEqual([]);
+    expect(fence.takeDue(321)).toEqual(["a"]);
+    expect(fence.closeUnknown(["a", "b"], 400)).toEqual(["a", "b"]);
+    expect(fence.sizes.fills).toBe(1);
+    expect(fence.takeDue(410)).toEqual(["a", "b"]);
     expect(fence.sizes.fills).toBe(0);
+  });
+
+  it("stores nothing that was read while a transaction ran whose changes are not told", () => {
+    const fence = settled();
+    fence.mayMiss();
+    fence.tellsFrom(310);
+    const answer = { ...fill("1"), learned: snapshot("320:320:") };
+    for (const [seen, stale] of [
+      ["305:330:305", ["a"]],
+      ["310:330:310", []],
+    ] as const) {
+      fence.open(answer, 200);
+      expect(close(fence, { ...answer, snapshot: snapshot(seen) }, 201)).toEqual(stale);
+    }
   });
 });
 

@@ -1,27 +1,28 @@
 // Purges of pgz-edge/cache: one call at a time, repeated until the platform has answered.
 import { expect, test } from "vitest";
-import { Purges } from "../../js/cache/purges.ts";
+import { Purges, type Purge } from "../../js/cache/purges.ts";
 import { Heartbeat } from "../../js/cache/heartbeat.ts";
+
+const over = new AbortController().signal;
+const of = (purge: Purge) => new Purges({ purge, longest: 60_000, onFailure: () => {}, over });
 
 test("tags that come while a call runs become one call", async () => {
   const calls: (readonly string[])[] = [];
-  const purges = new Purges(
-    async (tags) => void calls.push(tags),
-    60_000,
-    () => {},
-  );
-  await Promise.all([purges.add(["a"]), purges.add(["b", "c"]), purges.add(["c"]), purges.add([])]);
+  const purges = of(async (tags) => void calls.push(tags));
+  const added = [["a"], ["b", "c"], ["c"], []].map((tags, at) => purges.add(tags, at));
+  expect(purges.age(10)).toBe(10);
+  await added[0];
+  expect(purges.age(10)).toBe(9);
+  await Promise.all(added);
+  await Promise.resolve();
+  expect(purges.age(10)).toBe(0);
   expect(calls).toEqual([["a"], ["b", "c"]]);
 });
 
 test("a platform takes 1,000 tags at a time", async () => {
   const sizes: number[] = [];
-  const purges = new Purges(
-    async (tags) => void sizes.push(tags.length),
-    60_000,
-    () => {},
-  );
-  await purges.add(Array.from({ length: 2_001 }, (_, n) => `${n}`));
+  const tags = Array.from({ length: 2_001 }, (_, n) => `${n}`);
+  await of(async (tags) => void sizes.push(tags.length)).add(tags, 0);
   expect(sizes).toEqual([1_000, 1_000, 1]);
 });
 
@@ -33,7 +34,8 @@ test("a call that fails, or is never answered, is made again", async () => {
     if (calls === 1) throw new Error("refused");
     return calls === 2 ? new Promise<void>(() => {}) : Promise.resolve();
   };
-  await new Purges(purge, 5, (error) => void told.push(error)).add(["a"]);
+  const onFailure = (error: unknown) => void told.push(error);
+  await new Purges({ purge, longest: 5, onFailure, over }).add(["a"], 0);
   expect(calls).toBe(3);
   expect(told.map(String)).toEqual(["Error: refused", "Error: The purge was not answered within 5 ms."]);
 });

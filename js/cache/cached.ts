@@ -318,8 +318,8 @@ class Fill {
   }
 
   /**
-   * It is learned afterwards where no other call is disturbed. While a client learns, it refuses other calls, so one that goes
-   * on learns in front of the next call.
+   * It is learned afterwards where no other call is disturbed. While a client learns, it refuses other calls, so one
+   * that goes on learns in front of the next call.
    */
   #isUnknown(reader: Reader): void {
     this.#learnsAfterwards =

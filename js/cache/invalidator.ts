@@ -49,8 +49,8 @@ export interface InvalidatorOptions {
   /** Ends `run`. */
   readonly signal?: AbortSignal | undefined;
   /**
-   * Is told why a purge, a question to the database or the stream has failed, which is repeated until it has not; and of
-   * two queries under one URL.
+   * Is told why a purge, a question to the database or the stream has failed, which is repeated until it has not. Is
+   * told of two queries under one URL, too.
    */
   readonly onFailure: (error: unknown) => void;
 }

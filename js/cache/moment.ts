@@ -10,8 +10,8 @@ export interface Moment {
   /** What else decides what a statement means, and how its values are written: the role, schemas, settings. */
   readonly fingerprint: string;
   /**
-   * Which database of which server, and on which timeline of it: there each transaction has one id. After a failover the
-   * old primary has another timeline.
+   * Which database of which server, and on which timeline of it: there each transaction has one id. After a failover
+   * the old primary has another timeline.
    */
   readonly timeline: string;
   /** The session sees what no other does: changes of its open transaction, or temporary tables. */

@@ -134,7 +134,7 @@ const PLAIN: ReadonlySet<number> = new Set([16, 20, 21, 23, 25, 700, 701, 1042, 
 
 // -- JSON paths -------------------------------------------------------------------------------------------------------
 
-/** A path is a constant that the tree does not show. That of a view or a policy is not in the statement's text either. */
+/** A path is a constant that the tree does not show. That of a view or a policy is not in the text either. */
 function* pathReasons({ hasJsonPath }: TreeReads, { relations }: Facts, text: string): Generator<string> {
   if (!hasJsonPath) return;
   const hasHidden = relations.some(({ kind, hasPolicies }) => kind === "v" || hasPolicies);

@@ -4,7 +4,8 @@
 // they depend on their arguments and on settings of the session alone (TimeZone, DateStyle, lc_numeric,
 // default_text_search_config …), or on what only DDL changes (labels of an enum). Any other stable function is a
 // reason. Not here, although they look alike: age(timestamp) subtracts from today; timetz(time) and timezone(text,
-// timetz) take the zone's offset of today, and so do jsonb_path_query_tz and its kin; format_type, pg_get_*, has_*_privilege and obj_description read the catalog.
+// timetz) take the zone's offset of today, and so do jsonb_path_query_tz and its kin; format_type, pg_get_*,
+// has_*_privilege and obj_description read the catalog.
 //
 // Knows names, for people and for the test that compares them with each server. Must not know trees.
 

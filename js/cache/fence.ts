@@ -54,7 +54,8 @@ export interface FenceOptions {
   readonly maxValidators?: number;
 }
 
-const DEFAULTS = { maxFills: 100_000, maxCommits: 100_000, maxDefinitions: 1_000, maxValidators: 20_000 };
+/** What a Durable Object has room for (128 MB), with the statements and URLs that the invalidator knows. */
+const DEFAULTS = { maxFills: 50_000, maxCommits: 50_000, maxDefinitions: 1_000, maxValidators: 10_000 };
 
 /** What a fill is known by when it is opened. */
 export interface Opening {
@@ -84,7 +85,7 @@ interface Fill {
 const KEPT = 2;
 const NOTHING: readonly string[] = [];
 /** Sees nothing. */
-const NEVER: Snapshot = { xmin: 0, xmax: 0, xip: new Set(), isStandby: false };
+const NEVER: Snapshot = { xmin: 0, xmax: 0, xip: new Float64Array(), isStandby: false };
 
 export class Fence {
   readonly #options: Required<FenceOptions>;

@@ -14,7 +14,7 @@
 import { changes, type Changes, type Commit } from "../changes.ts";
 import { Pool, UsageError } from "../index.ts";
 import { onAbort } from "../util/abort.ts";
-import { EQ } from "../util/operators.ts";
+import { EQ, NE } from "../util/operators.ts";
 import { Answers } from "./answers.ts";
 import { Dependencies, type Dependency } from "./dependencies.ts";
 import { Fence } from "./fence.ts";
@@ -160,7 +160,7 @@ const HEARTBEAT = "pgz-edge/cache-heartbeat";
 /** The end of the commands after which transactions that run may have changed a table before it was published. */
 const OF_PUBLICATION = " PUBLICATION";
 const MAX_STATEMENTS = 10_000;
-const MAX_URLS = 100_000;
+const MAX_URLS = 50_000;
 /** Commits that wait for their purges before the stream waits too. */
 const MAX_WAITING = 10_000;
 
@@ -176,7 +176,7 @@ export const BEAT = `select pg_catalog.pg_logical_emit_message(true, '${HEARTBEA
     join pg_catalog.pg_namespace as n on n.oid ${EQ} p.pronamespace
     where n.nspname ${EQ} 'pgz_edge_cache' and p.proname ${EQ} 'definitions_changed_1' and t.evtenabled ${EQ} 'A'
       and p.proowner ${EQ} t.evtowner and p.prosecdef
-  ) ${EQ} 3 and pg_catalog.current_setting('event_triggers', true) is distinct from 'off' as armed`;
+  ) ${EQ} 3 and coalesce(pg_catalog.current_setting('event_triggers', true), '') ${NE} 'off' as armed`;
 /** The tables that a table is a part of (partitioned ones, those that it inherits from), and the snapshot for that. */
 export const ANCESTORS = `with recursive ancestors (oid) as (
     select inhparent from pg_catalog.pg_inherits where inhrelid ${EQ} $1::pg_catalog.oid
@@ -587,7 +587,10 @@ function unarmed(): UsageError {
 }
 
 function waiting(reason: string): UsageError {
-  return new UsageError("STREAM_OPEN", `No changes come: ${reason}. Until they do, no answer is stored.`);
+  return new UsageError(
+    "STREAM_OPEN",
+    `No changes come: ${reason.replace(/\.$/, "")}. Until they do, no answer is stored.`,
+  );
 }
 
 /** It does not name the URL, which may have a secret; the second answer's `Cache-Status` says the same. */

@@ -17,7 +17,8 @@
 export interface Snapshot {
   readonly xmin: number;
   readonly xmax: number;
-  readonly xip: ReadonlySet<number>;
+  /** Ascending. An invalidator keeps many snapshots, and a Set takes five times the memory. */
+  readonly xip: Float64Array;
   readonly isStandby: boolean;
 }
 
@@ -30,7 +31,7 @@ export function readSnapshot(text: string, isStandby: boolean): Snapshot {
   const [, xmin, xmax, xip] = /^(\d+):(\d+):((?:\d+(?:,\d+)*)?)$/.exec(text) ?? [];
   if (xip === undefined) throw new SyntaxError("That is no snapshot of PostgreSQL.");
   const running = xip === "" ? [] : xip.split(",").map(exact);
-  return { xmin: exact(xmin!), xmax: exact(xmax!), xip: new Set(running), isStandby };
+  return { xmin: exact(xmin!), xmax: exact(xmax!), xip: Float64Array.from(running).sort(), isStandby };
 }
 
 function exact(digits: string): number {
@@ -42,7 +43,17 @@ function exact(digits: string): number {
 /** Whether the snapshot surely sees the transaction, given that it has committed. */
 export function sees({ xmin, xmax, xip, isStandby }: Snapshot, xid: number): boolean {
   if (xid < xmin) return true;
-  return !isStandby && xid < xmax && !xip.has(xid);
+  return !isStandby && xid < xmax && !has(xip, xid);
+}
+
+function has(ascending: Float64Array, wanted: number): boolean {
+  let [low, high] = [0, ascending.length];
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (ascending[middle]! < wanted) low = middle + 1;
+    else high = middle;
+  }
+  return ascending[low] === wanted;
 }
 
 const EPOCH = 2 ** 32;

@@ -114,7 +114,7 @@ export const releaseSuites = {
   // Five more failovers, and switchovers, of a cluster that Patroni manages.
   patroni: { ...inVitest("patroni", node, ["tests/patroni"], release()), setup: "release" },
   // Minutes of a cache in front of a program, whose parts are killed; an hour with PGZ_CACHE_MINUTES=60.
-  "cache-history": inVitest("cache-history", node, ["tests/cache-history"], release()),
+  freshness: inVitest("freshness", node, ["tests/freshness"], release()),
   // A server with the extension, which apt's mirror must have.
   pgvector: inVitest("pgvector", node, ["tests/pgvector"], release()),
   // A Next application as OpenNext builds it, three times, and in `next dev`: seven minutes on two cores.

@@ -172,7 +172,7 @@ const others: OwnStatement[] = [
   names("cache/facts.ts", cacheFacts.RELATIONS, { values: ["{1247,1255}", "{1247}", "p"] }),
   names("cache/facts.ts", cacheFacts.PUBLICATION, { values: ["p"] }),
   names("cache/facts.ts", cacheFacts.ROUTINES, { values: ["{1299,2100}", "{96,2987}", "{23,1009}"] }),
-  names("cache/facts.ts", cacheFacts.TYPES, { values: ["{23,1009,12400}"] }),
+  names("cache/facts.ts", cacheFacts.TYPES, { values: ["{23,1009,12400}", "{3960}"] }),
   names("testing/calls.ts", VALUES_OF, { values: ["{search_path,role}"] }),
   names("testing/calls.ts", "select pg_catalog.set_config($1, $2, true)", { values: ["app.tenant", "7"] }),
   names("testing/driver.ts", FACTS, { values: ["{search_path,none.none}"] }),

@@ -1,7 +1,7 @@
 // CASE=cache: what `pgz-edge/cache` costs.
 //
-// - `answer`: CPU of this process and of its session's server process for a `respond`, for a `cached` that is a miss, and
-//   for one that is answered 304, in random order. The invalidator is in this process, with sessions of its own.
+// - `answer`: CPU of this process and of its session's server process for a `respond`, for a `cached` that is a miss,
+//   and for one that is answered 304, in random order. The invalidator is in this process, with sessions of its own.
 // - `commits`: commits to ten tables, whose answers are stored again and again: CPU of this process for each, most of
 //   which the writer needs, and calls of `purge` for each.
 //

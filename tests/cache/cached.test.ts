@@ -254,6 +254,31 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
     expect(on.stats().flights - flights).toBe(1);
   });
 
+  test("an isolate that has not learned a statement itself waits for the invalidator once", async () => {
+    const query = sql`select name, id from products where id = ${2}`;
+    await until(async () => (await get(query)).headers.has("cdn-cache-control"));
+    const other = (await import(
+      "../../js/cache/cached.ts?other" as string
+    )) as typeof import("../../js/cache/cached.ts");
+    const ask = async (on: Pool | Client, asked: CacheInvalidator) => {
+      const response = await other.cached(requestOf(query), on, query, { maxAge: 60, invalidator: asked });
+      await response.text();
+      return response;
+    };
+    expect((await ask(db, invalidator)).headers.has("cdn-cache-control")).toBe(true);
+    await using on = createClient(database.superuserUrl);
+    await on.query("select 1");
+    const { flights } = on.stats();
+    let answer!: (refused: { refusal: "down" }) => void;
+    const asking = ask(
+      on,
+      broken(() => new Promise((resolve) => (answer = resolve))),
+    );
+    await until(() => on.stats().flights > flights, "the query has left");
+    answer({ refusal: "down" });
+    expect(why(await asking)).toBe("the invalidator does not follow the database");
+  });
+
   test("parsers and limits of the client's do not change what is asked", async () => {
     const parse = (text: string) => text.toUpperCase();
     await using on = createClient({

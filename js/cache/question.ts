@@ -10,6 +10,7 @@ export interface QuestionCaller {
 
 /** The observer drops notices, which are caused only by settings of the user's. */
 export const QUIET = { observer: {} };
+const decoder = new TextDecoder();
 const WHOLE = { ...QUIET, format: "json", maxRows: 0, maxBytes: 0, maxFieldBytes: 0 } as const;
 
 export async function rowsOf<Row>(
@@ -19,5 +20,5 @@ export async function rowsOf<Row>(
   options: CallOptions = {},
 ): Promise<readonly Row[]> {
   const bytes = await caller.json({ text, values }, { ...WHOLE, ...options });
-  return JSON.parse(new TextDecoder().decode(bytes)) as Row[];
+  return JSON.parse(decoder.decode(bytes)) as Row[];
 }

@@ -109,11 +109,12 @@ class OneOperation extends Passing {
   protected override run<T>(...[, , body]: CallArguments<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const call = new OneOperationCall(resolve);
-      const unanswered = () => reject(new Error("The question would be behind the call."));
-      body(call as unknown as Call<T>, this.#session, { over: unanswered, failed: reject }); // `over` follows `succeed`
+      // `over` follows `succeed`, and to make an error takes longer than all else here.
+      const over = () => void (call.hasSucceeded || reject(unanswered()));
+      body(call as unknown as Call<T>, this.#session, { over, failed: reject });
       if (call.operation) return;
       call.finished = true;
-      unanswered();
+      reject(unanswered());
     });
   }
 }
@@ -124,14 +125,20 @@ class OneOperationCall<T> implements AnyCall {
   readonly copying = undefined;
   operation: Operation | undefined;
   finished = false;
-  readonly succeed: (value: T) => void;
+  hasSucceeded = false;
+  readonly #resolve: (value: T) => void;
 
-  constructor(succeed: (value: T) => void) {
-    this.succeed = succeed;
+  constructor(resolve: (value: T) => void) {
+    this.#resolve = resolve;
   }
 
+  readonly succeed = (value: T): void => {
+    this.hasSucceeded = true;
+    this.#resolve(value);
+  };
+
   operate(...[connection, command, conversation]: Parameters<AnyCall["operate"]>): Operation {
-    if (this.operation || this.finished) throw new Error("The question would be behind the call.");
+    if (this.operation || this.finished) throw unanswered();
     return (this.operation = connection.operate(command, conversation));
   }
 
@@ -140,3 +147,5 @@ class OneOperationCall<T> implements AnyCall {
   /** A listener is for calls that a deadline may end. */
   whenOver(): void {}
 }
+
+const unanswered = (): Error => new Error("The question would come after the call.");

@@ -6,19 +6,18 @@ export {
   type InvalidatorObjectOptions,
   type ObjectState,
 } from "./cache/durable-object.ts";
-export {
-  Invalidator,
-  type Admitted,
-  type FillClosing,
-  type FillName,
-  type FillOpening,
-  type InvalidatorOptions,
-  type InvalidatorStats,
-  type Life,
-  type Opened,
-  type Refusal,
-  type Refused,
-  type Remembered,
-} from "./cache/invalidator.ts";
+export { Invalidator } from "./cache/invalidator.ts";
+export type { InvalidatorOptions, InvalidatorStats } from "./cache/options.ts";
+export type {
+  Admitted,
+  FillClosing,
+  FillName,
+  FillOpening,
+  Life,
+  Opened,
+  Refusal,
+  Refused,
+  Remembered,
+} from "./cache/protocol.ts";
 export type { Dependency } from "./cache/dependencies.ts";
 export type { Purge } from "./cache/purges.ts";

@@ -16,7 +16,7 @@ import { asBody, Client, Pool, runtime, Scope, serialized, TimeoutError, UsageEr
 import type { QueryInput, RespondOptions } from "../index.ts";
 import { BoundedMap } from "../util/bounded.ts";
 import { withDeadline } from "../util/deadline.ts";
-import type { Admitted, FillClosing, FillName, FillOpening, Life, Opened, Refusal, Remembered } from "./invalidator.ts";
+import type { Admitted, FillClosing, FillName, FillOpening, Life, Opened, Refusal, Remembered } from "./protocol.ts";
 import { hasTimeWords, learn } from "./learn.ts";
 import { STAMP, type Moment } from "./moment.ts";
 import { rowsOf } from "./question.ts";
@@ -59,6 +59,8 @@ interface Asked {
   readonly headers: { get(name: string): string | null };
 }
 
+/** The options that `respond` does not get: those of its own, and the client is closed here. */
+const OWN = ["maxAge", "invalidator", "separatedBy", "tagHeader", "invalidatorTimeout", "closeWhenDone"] as const;
 const INVALIDATOR_TIMEOUT = 1_000;
 /**
  * Milliseconds for which a statement is not learned again, at first and at most. What was learned may not count yet: a
@@ -225,8 +227,9 @@ class Fill {
   #learnsAfterwards = false;
 
   constructor(request: Asked, db: Caller, query: QueryInput, options: CachedOptions) {
-    const { maxAge: _, invalidator: __, separatedBy, tagHeader: ___, ...others } = options;
-    const { invalidatorTimeout: ____, closeWhenDone: _____, ...form } = others;
+    const { separatedBy } = options;
+    const form: Partial<CachedOptions> = { ...options };
+    for (const name of OWN) delete form[name];
     this.#request = request;
     this.#db = db;
     this.#query = query;

@@ -4,7 +4,8 @@
 // Knows when it has to run. Must not know what it does, or import anything of the platform's: its base class is given.
 import type { Pool } from "../index.ts";
 import type { CacheInvalidator } from "./cached.ts";
-import { Invalidator, type InvalidatorOptions, type InvalidatorStats } from "./invalidator.ts";
+import { Invalidator } from "./invalidator.ts";
+import type { InvalidatorOptions, InvalidatorStats } from "./options.ts";
 
 /** The part of a `DurableObjectState` that is used. */
 export interface ObjectState {

@@ -1,208 +1,27 @@
 // The one process that knows which stored answers are too old: it follows the changes of a database, and purges.
 //
-// Knows the stream of changes, the catalog's inheritance, and when to ask the fence. Must not know HTTP or a platform,
-// or decide what is too old (fence.ts).
-//
-//   connection of the stream ── heartbeat comes back ── a life: fills may be opened ── the next connection ──▶
-//
-// A life has a fence of its own, and begins with a purge of all. After a failover, or a crash of a server with
-// asynchronous commits, an answer may have what the database has not, and ids are given again: no fence can tell. So
-// each connection of the stream is a new life. What is told names the life that it belongs to, and counts in no other.
-//
-// A commit is acknowledged when its tags, and those of all earlier commits, have been purged. So the server sends it
-// again to the next run. The stream does not wait for purges: those of many commits become one call.
-import { changes, type Changes, type Commit } from "../changes.ts";
-import { Pool, UsageError } from "../index.ts";
-import { onAbort } from "../util/abort.ts";
-import { EQ, NE } from "../util/operators.ts";
-import { Answers } from "./answers.ts";
-import { Dependencies, type Dependency } from "./dependencies.ts";
-import { Fence } from "./fence.ts";
-import { Heartbeat } from "./heartbeat.ts";
-import { TIMELINE, type Moment } from "./moment.ts";
+// Knows its options, and that a run which has failed is followed by another. Must not know what a run does (run.ts).
+import { UsageError, type Pool } from "../index.ts";
+import { optionsOf, type InvalidatorOptions, type InvalidatorStats, type KnownOptions } from "./options.ts";
 import { paused } from "./pause.ts";
-import { Purges, type Purge } from "./purges.ts";
-import { rowsOf } from "./question.ts";
-import { EVERYTHING, tagOf } from "./tags.ts";
-import { readSnapshot, widened } from "./visibility.ts";
+import type { FillClosing, FillName, FillOpening, Opened, Remembered } from "./protocol.ts";
+import { Run } from "./run.ts";
 
-export interface InvalidatorOptions {
-  /** A slot of its own, as of `changes`: no other reader may have it. */
-  readonly slot: string;
-  /**
-   * `"permanent"` makes the slot if it does not exist, also when it was lost. What was stored meanwhile is purged.
-   * Default: it must exist.
-   */
-  readonly createSlot?: "permanent" | undefined;
-  /** The publication of the tables whose answers are stored. */
-  readonly publication: string;
-  readonly purge: Purge;
-  /** Milliseconds from the end of an answer's body until the cache has surely stored it. Default 2,000. */
-  readonly settle?: number | undefined;
-  /** Maximum milliseconds from a query to the end of its answer's body. Default 60,000. */
-  readonly maxFill?: number | undefined;
-  /**
-   * Milliseconds that purging may be behind the database before no new answer is stored. A message that goes through
-   * the database every `maxLag / 4` shows how far it is. Default 5,000.
-   */
-  readonly maxLag?: number | undefined;
-  /** Ends `run`. */
-  readonly signal?: AbortSignal | undefined;
-  /**
-   * Is told why a purge, a question to the database or the stream has failed, which is repeated until it has not. Is
-   * told of two queries under one URL, too.
-   */
-  readonly onFailure: (error: unknown) => void;
-}
-
-/** The options that have defaults. */
-interface Times {
-  readonly settle: number;
-  readonly maxFill: number;
-  readonly maxLag: number;
-}
-
-/** A query that is about to run, and where its isolate expects to run it. */
-export interface FillOpening extends Pick<Moment, "fingerprint" | "timeline"> {
-  readonly id: string;
-  /** A hash of its text. */
-  readonly statement: string;
-  /** A hash of what the cache finds the answer by. */
-  readonly url: string;
-  /** Whether the cache tells answers for one visitor from those for another. */
-  readonly isSeparated: boolean;
-  /** A hash of what decides its rows: the text, its parameters, the fingerprint. */
-  readonly rows: string;
-  /** A hash of what decides its bytes: the URL, the rows, their form. */
-  readonly representation: string;
-  /** The ids of the fills whose answers the cache has. */
-  readonly validators: readonly string[];
-  /** Milliseconds for which the answer may be stored. */
-  readonly maxAge: number;
-}
-
-/**
- * Why an answer must not be stored.
- *
- * - `down`: the invalidator does not follow the database.
- * - `elsewhere`: it follows another database or server, or one on another timeline.
- * - `unknown`: {@link Invalidator.remember} has not been told of the statement since definitions have changed.
- * - `unfit`: the answer may change without a commit.
- * - `behind`: it is more than `maxLag` behind the database.
- * - `mixed`: the cache may have another answer under the same URL.
- * - `full`: too many answers have not ended.
- */
-export type Refusal = "down" | "elsewhere" | "unknown" | "unfit" | "behind" | "mixed" | "full";
-
-/** A life of the invalidator. What an isolate was told in one counts in no other. */
-export interface Life {
-  readonly life: string;
-  /** Milliseconds since it has begun. */
-  readonly age: number;
-  /** What it follows: what a statement reads is learned for it. */
-  readonly publication: string;
-}
-
-/** What was learned of a statement after this life was heard of. */
-export interface Remembered extends Dependency {
-  readonly life: string;
-}
-
-/** An answer that may be stored. */
-export interface FillName {
-  readonly life: string;
-  readonly id: string;
-}
-
-/** The answer may be stored. */
-export interface Admitted extends Life {
-  readonly tags: readonly string[];
-  /** OIDs of the types of the parameters that it must have run with. */
-  readonly parameterTypes: readonly number[];
-  /** Milliseconds after which the body must not end well. */
-  readonly maxFill: number;
-  /** The answer of this fill is up to date. The query need not run, and there is nothing to close. */
-  readonly validator?: string | undefined;
-}
-
-export interface Refused extends Partial<Life> {
-  readonly refusal: Refusal;
-  /** Of `unfit`. */
-  readonly reason?: string;
-}
-
-/** What the invalidator says to a query. */
-export type Opened = Admitted | Refused;
-
-/** An answer whose body has ended, and the moment before it was read. */
-export interface FillClosing extends FillName, Pick<Moment, "snapshot" | "isStandby"> {
-  /** The same as those of {@link Admitted}. */
-  readonly tags: readonly string[];
-}
-
-export interface InvalidatorStats {
-  readonly state: "down" | "following";
-  /** Why it is down, such as another connection that reads the slot. */
-  readonly reason?: string | undefined;
-  /** Milliseconds: what was committed before has been purged. Infinity before the first heartbeat. */
-  readonly lag: number;
-  /** Answers that have not ended, or may not have been stored yet. */
-  readonly fills: number;
-  /** Commits that the snapshot of an answer may not see. */
-  readonly commits: number;
-  /** Tags with which an answer may be stored. */
-  readonly tags: number;
-}
-
-/** The prefix of the messages of cache.sql. Their content is the command. */
-const DEFINITIONS_CHANGED = "pgz-edge/cache";
-const HEARTBEAT = "pgz-edge/cache-heartbeat";
-/** The end of the commands after which transactions that run may have changed a table before it was published. */
-const OF_PUBLICATION = " PUBLICATION";
-const MAX_STATEMENTS = 10_000;
-const MAX_URLS = 50_000;
-/** Commits that wait for their purges before the stream waits too. */
-const MAX_WAITING = 10_000;
-
-/**
- * An id above all that were given before, with 64 bits. A snapshot's xmax is not: it is above those that are over, and
- * what waits for a synchronous standby is not over, though it may have been told.
- */
-export const NEW_XID = `select pg_catalog.pg_current_xact_id()::pg_catalog.text as xid, ${TIMELINE} as timeline`;
-/** Writes a heartbeat, and says whether the event triggers of cache.sql are there. */
-export const BEAT = `select pg_catalog.pg_logical_emit_message(true, '${HEARTBEAT}', $1::pg_catalog.text),
-  (select pg_catalog.count(*) from pg_catalog.pg_event_trigger as t
-    join pg_catalog.pg_proc as p on p.oid ${EQ} t.evtfoid
-    join pg_catalog.pg_namespace as n on n.oid ${EQ} p.pronamespace
-    where n.nspname ${EQ} 'pgz_edge_cache' and p.proname ${EQ} 'definitions_changed_1' and t.evtenabled ${EQ} 'A'
-      and p.proowner ${EQ} t.evtowner and p.prosecdef
-  ) ${EQ} 3 and coalesce(pg_catalog.current_setting('event_triggers', true), '') ${NE} 'off' as armed`;
-/** The tables that a table is a part of (partitioned ones, those that it inherits from), and the snapshot for that. */
-export const ANCESTORS = `with recursive ancestors (oid) as (
-    select inhparent from pg_catalog.pg_inherits where inhrelid ${EQ} $1::pg_catalog.oid
-    union select inhparent from ancestors, pg_catalog.pg_inherits where inhrelid ${EQ} ancestors.oid
-  ) select array(select oid from ancestors) as ancestors, pg_catalog.pg_current_snapshot()::pg_catalog.text as snapshot`;
-
-/** Milliseconds that a question to the database, or one call of `purge`, may take. */
-const LONGEST_CALL = 10_000;
-/** Milliseconds until a question that has failed is asked again. */
-const PAUSE = 1_000;
 /** Milliseconds until the stream is followed anew after it has failed, such as for a slot that is lost. */
 const AGAIN = 5_000;
 
 export class Invalidator {
   readonly #db: Pool;
-  readonly #options: InvalidatorOptions & Times;
+  readonly #options: KnownOptions;
   #run: Run | undefined;
   #isRunning = false;
   /** Why the last run has ended. */
   #reason: string | undefined;
 
+  /** @throws UsageError `INVALID_OPTION`, `UNKNOWN_OPTION` */
   constructor(db: Pool, options: InvalidatorOptions) {
-    const { settle = 2_000, maxFill = 60_000, maxLag = 5_000 } = options;
-    checkOptions(db, { ...options, settle, maxFill, maxLag });
+    this.#options = optionsOf(db, options);
     this.#db = db;
-    this.#options = { ...options, settle, maxFill, maxLag };
   }
 
   get stats(): InvalidatorStats {
@@ -237,7 +56,7 @@ export class Invalidator {
   }
 
   /**
-   * Follows the changes until `signal` is aborted. When the stream cannot be followed, `onFailure` is told why, and it
+   * Follows the changes until `signal` is aborted or the pool is closed. When the stream cannot be followed, `onFailure` is told why, and it
    * begins anew after a while.
    *
    * @throws UsageError `STREAM_OPEN` if it runs already
@@ -246,360 +65,26 @@ export class Invalidator {
     if (this.#isRunning) throw new UsageError("STREAM_OPEN", "This invalidator runs already.");
     this.#isRunning = true;
     const { signal } = this.#options;
-    while (!signal?.aborted) {
+    while (!signal?.aborted && this.#db.stats().state === "open") {
       await this.#follow();
-      await paused(AGAIN, signal);
+      if (this.#db.stats().state === "open") await paused(AGAIN, signal);
     }
     this.#isRunning = false;
   }
 
   async #follow(): Promise<void> {
-    const { signal } = this.#options;
-    const run = (this.#run = new Run(this.#db, this.#options));
+    let run: Run | undefined;
     try {
+      run = this.#run = new Run(this.#db, this.#options);
       await run.follow();
     } catch (error) {
       this.#reason = (error as Error).message;
-      if (!signal?.aborted) tell(this.#options, error);
+      if (!this.#options.signal?.aborted) this.#options.onFailure(error);
     } finally {
-      run.end();
+      run?.end();
       this.#run = undefined;
     }
   }
 }
 
-function checkOptions(db: unknown, options: InvalidatorOptions & Times): void {
-  const { slot, publication, purge, onFailure, createSlot, signal: _, ...others } = options;
-  const { settle, maxFill, maxLag, ...unknown } = others;
-  const times = { settle, maxFill, maxLag };
-  const invalid = (text: string) => new UsageError("INVALID_OPTION", text);
-  if (!(db instanceof Pool)) throw invalid("An invalidator takes a pool, and its options.");
-  for (const name in unknown)
-    throw new UsageError("UNKNOWN_OPTION", `Unknown option "${name}": docs/cache.md has those of an invalidator.`);
-  if (createSlot !== undefined && createSlot !== "permanent") throw invalid('Option "createSlot" must be "permanent".');
-  for (const [name, value] of Object.entries({ slot, publication }))
-    if (typeof value !== "string" || !value) throw invalid(`Option "${name}" must be a name.`);
-  for (const [name, value] of Object.entries({ purge, onFailure }))
-    if (typeof value !== "function") throw invalid(`Option "${name}" must be a function.`);
-  for (const name of ["settle", "maxFill", "maxLag"] as const)
-    if (!Number.isSafeInteger(times[name]) || times[name] < 1)
-      throw invalid(`Option "${name}" must be whole milliseconds, at least 1.`);
-}
-
-/** Nothing that the caller does with the news may end the run. */
-function tell({ onFailure }: InvalidatorOptions, error: unknown): void {
-  try {
-    onFailure(error);
-  } catch {
-    // It is the caller's.
-  }
-}
-
 const NOT_RUNNING: InvalidatorStats = { state: "down", lag: Infinity, fills: 0, commits: 0, tags: 0 };
-
-/** What is known in one life. */
-interface Known {
-  readonly id: string;
-  readonly beganAt: number;
-  /** {@link Moment.timeline} of the server that is followed. */
-  readonly timeline: string;
-  readonly fence: Fence;
-  readonly dependencies: Dependencies;
-  readonly answers: Answers;
-}
-
-/** From the call of `run` to its end. */
-class Run {
-  readonly #db: Pool;
-  readonly #options: InvalidatorOptions & Times;
-  readonly #purges: Purges;
-  readonly #heartbeat: Heartbeat;
-  readonly #over = new AbortController();
-  /** Aborted by the caller, or by `#over`. */
-  readonly #signal: AbortSignal;
-  readonly #feed: Changes;
-  readonly #timer: ReturnType<typeof setInterval>;
-  /** Without it nothing may be opened. */
-  #life: Known | undefined;
-  /** The connection of the stream whose life it is. */
-  #connection = 0;
-  /** Why the stream waits. */
-  #reason: string | undefined;
-  /** A recent id with 64 bits. */
-  #near = 0;
-  /** By relation: the tags of a change of it. Known until definitions change. */
-  readonly #tagsOf = new Map<number, readonly string[]>();
-  /** Commits that are not acknowledged. */
-  #waiting = 0;
-  #acknowledged = Promise.resolve();
-
-  constructor(db: Pool, options: InvalidatorOptions & Times) {
-    this.#db = db;
-    this.#options = options;
-    const onFailure = (error: unknown) => this.#tell(error);
-    this.#purges = new Purges({ purge: options.purge, longest: LONGEST_CALL, onFailure, over: this.#over.signal });
-    this.#heartbeat = new Heartbeat((beat) => this.#beat(beat), options.maxLag / 4);
-    const { slot, createSlot, publication, signal, settle } = options;
-    this.#signal = signal ? AbortSignal.any([signal, this.#over.signal]) : this.#over.signal;
-    this.#feed = changes(db, { slot, createSlot, publication, signal: this.#signal, messages: true });
-    this.#timer = setInterval(() => this.#tick(), Math.max(10, settle / 4));
-  }
-
-  get stats(): InvalidatorStats {
-    const sizes = this.#life?.fence.sizes ?? { fills: 0, commits: 0, tags: 0 };
-    const { reason } = this.#feed.stats();
-    return { state: this.#life ? "following" : "down", reason, lag: this.#lag(), ...sizes };
-  }
-
-  open(opening: FillOpening): Opened | undefined {
-    const life = this.#life;
-    if (!life) return undefined;
-    const { maxLag, maxFill, publication } = this.#options;
-    const of: Life = { life: life.id, age: now() - life.beganAt, publication };
-    if (opening.timeline !== life.timeline) return { ...of, refusal: "elsewhere" };
-    const dependency = life.dependencies.of(opening.statement, opening.fingerprint);
-    if (!dependency || !life.fence.isLearned(dependency.learned)) return { ...of, refusal: "unknown" };
-    const { tags, reasons, isPersonal, learned, parameterTypes } = dependency;
-    const isForAll = !isPersonal || opening.isSeparated;
-    const unfit = isForAll ? reasons : [...reasons, "it depends on who asks (option separatedBy)"];
-    if (unfit.length) return { ...of, refusal: "unfit", reason: unfit.join("; ") };
-    if (this.#lag() > maxLag) return { ...of, refusal: "behind" };
-    if (!this.#isOnly(life, opening, tags)) return { ...of, refusal: "mixed" };
-    const { id, maxAge, representation, validators } = opening;
-    const fill = { id, tags, maxAge, representation, learned };
-    const validator = life.fence.revalidate(fill, validators, now());
-    const admitted: Admitted = { ...of, tags, maxFill, parameterTypes };
-    if (validator !== undefined) return { ...admitted, validator };
-    return life.fence.open(fill, now()) ? admitted : { ...of, refusal: "full" };
-  }
-
-  /** Whether the cache has no other answer under the URL. */
-  #isOnly({ answers }: Known, { url, rows, maxAge }: FillOpening, tags: readonly string[]): boolean {
-    const mixed = answers.claim(url, { rows, tags: tags.length ? tags : [EVERYTHING], maxAge }, now());
-    if (mixed?.length) {
-      this.#purge(mixed);
-      this.#tell(twoAnswers());
-    }
-    return !mixed;
-  }
-
-  remember({ life, ...dependency }: Remembered): void {
-    const known = this.#life;
-    if (known?.id === life && known.timeline === dependency.timeline) known.dependencies.add(dependency);
-  }
-
-  close({ life, id, tags, snapshot, isStandby }: FillClosing): void {
-    const fence = this.#life?.fence;
-    if (!fence) return; // the next life purges everything
-    const read = readSnapshot(snapshot, isStandby);
-    this.#purge(this.#life!.id === life ? fence.close({ id, tags }, read, now()) : fence.closeUnknown(tags, now()));
-  }
-
-  abandon({ life, id }: FillName): void {
-    if (this.#life?.id === life) this.#life.fence.abandon(id);
-  }
-
-  end(): void {
-    this.#life = undefined;
-    clearInterval(this.#timer);
-    this.#over.abort();
-  }
-
-  async follow(): Promise<void> {
-    try {
-      await this.#follow();
-    } catch (error) {
-      throw this.#over.signal.aborted ? this.#over.signal.reason : error;
-    }
-  }
-
-  async #follow(): Promise<void> {
-    /** By schema and table. */
-    const oids = new Map<string, number>();
-    let changed = new Set<number>();
-    let definitions: DefinitionChange = "none";
-    const touch = ({ schema, table }: { schema: string; table: string }) =>
-      changed.add(oids.get(keyOf(schema, table))!);
-    for await (const change of this.#feed) {
-      if (change.kind === "begin") [changed, definitions] = [new Set(), "none"];
-      else if (change.kind === "schema") oids.set(keyOf(change.schema, change.table), change.oid);
-      else if (change.kind === "message") {
-        // Any role may write such messages. One that is no text counts as the worst.
-        if (change.prefix === HEARTBEAT) await this.#cameBack(change.content ?? "");
-        if (change.prefix === DEFINITIONS_CHANGED && definitions !== "publication")
-          definitions = (change.content ?? OF_PUBLICATION).endsWith(OF_PUBLICATION) ? "publication" : "other";
-      } else if (change.kind === "truncate") change.tables.forEach(touch);
-      else if ("table" in change) touch(change);
-      else if (change.kind === "commit") await this.#commit(change, [...changed], definitions);
-    }
-  }
-
-  async #commit(change: Commit, changed: readonly number[], definitions: DefinitionChange): Promise<void> {
-    if (this.#feed.stats().connections !== this.#connection) this.#life = undefined;
-    const tags = definitions === "none" ? await this.#tagsOfAll(changed) : [EVERYTHING];
-    const fence = this.#life?.fence;
-    const xid = widened(change.xid, this.#near);
-    this.#near = Math.max(this.#near, xid);
-    if (tags.includes(EVERYTHING)) this.#tagsOf.clear();
-    this.#purgeOf(change, fence ? fence.commit({ xid, tags }, now()) : tags);
-    if (fence && definitions === "publication") {
-      fence.mayMiss();
-      fence.tellsFrom((await this.#newXid()).xid);
-    }
-    if (this.#waiting > MAX_WAITING) await this.#orOver(this.#acknowledged);
-  }
-
-  #purge(tags: readonly string[]): void {
-    void this.#purges.add(tags, now());
-  }
-
-  /** Acknowledges the commit when it and all before it have been purged. */
-  #purgeOf(change: Commit, tags: readonly string[]): void {
-    const purged = this.#purges.add(tags, now());
-    this.#waiting++;
-    this.#acknowledged = this.#acknowledged.then(async () => {
-      await purged;
-      this.#waiting--;
-      await change.acknowledge().catch(() => {}); // the stream is over: the commit comes again
-    });
-  }
-
-  // -- lives ---------------------------------------------------------------------------------------------------------
-
-  #tick(): void {
-    if (this.#life) this.#purge([...this.#life.fence.takeDue(now()), ...this.#life.answers.takeDue(now())]);
-    const { connections, state, reason } = this.#feed.stats();
-    if (reason !== undefined && reason !== this.#reason) this.#tell(waiting(reason));
-    this.#reason = reason;
-    if (state === "streaming") this.#heartbeat.tick(connections, connections !== this.#connection, now());
-  }
-
-  /** Writes a heartbeat. Never rejects: what does not come back says enough. */
-  async #beat(beat: string): Promise<void> {
-    try {
-      const [row] = await rowsOf<{ armed: boolean }>(this.#db, BEAT, [beat], { timeout: LONGEST_CALL });
-      if (row!.armed) return;
-      this.#life = undefined;
-      // Definitions may have changed untold. If it cannot be purged, the next run does it.
-      this.#purge([EVERYTHING]);
-      this.#over.abort(unarmed());
-    } catch (error) {
-      this.#tell(error);
-    }
-  }
-
-  /**
-   * A heartbeat has come back. If it was written since the stream connected, the server that the stream reads is the
-   * one that is written to, and a life may begin.
-   */
-  async #cameBack(beat: string): Promise<void> {
-    const connection = this.#heartbeat.came(beat);
-    if (connection === this.#connection || connection !== this.#feed.stats().connections) return;
-    const { xid, timeline } = await this.#newXid();
-    this.#near = xid;
-    this.#connection = connection;
-    const { settle, maxFill } = this.#options;
-    const longest = maxFill + settle;
-    this.#life = {
-      id: crypto.randomUUID(),
-      beganAt: now(),
-      timeline,
-      fence: new Fence({ settle, maxFill }, xid, now()),
-      dependencies: new Dependencies(MAX_STATEMENTS), // ids of the snapshots that were learned before are given again
-      answers: new Answers(MAX_URLS, longest),
-    };
-    this.#tagsOf.clear();
-    this.#purge([EVERYTHING]);
-  }
-
-  /** Milliseconds: what was committed before has been purged. */
-  #lag(): number {
-    return Math.max(this.#heartbeat.age(now()), this.#purges.age(now()));
-  }
-
-  // -- questions -----------------------------------------------------------------------------------------------------
-
-  async #tagsOfAll(changed: readonly number[]): Promise<readonly string[]> {
-    const tags = new Set<string>();
-    for (const oid of changed) for (const tag of await this.#tagsOfOne(oid)) tags.add(tag);
-    return [...tags];
-  }
-
-  /**
-   * The tags of a change of a relation: its own, and those of the tables that it is a part of, since a query names
-   * these. The catalog may already have a definition that the stream has not reached. That change of definitions
-   * purges everything when it comes. The other way round (a commit is told before it is visible) nothing is known.
-   */
-  async #tagsOfOne(oid: number): Promise<readonly string[]> {
-    const known = this.#tagsOf.get(oid);
-    if (known) return known;
-    const [row] = await this.#ask<{ ancestors: readonly number[]; snapshot: string }>(ANCESTORS, [oid]);
-    const tags = [oid, ...row!.ancestors].map(tagOf);
-    const fence = this.#life?.fence; // each life asks anew
-    if (fence && !fence.seesDefinitions(readSnapshot(row!.snapshot, false))) return [EVERYTHING];
-    this.#tagsOf.set(oid, tags);
-    return tags;
-  }
-
-  /** A new id, and the timeline that it is of. */
-  async #newXid(): Promise<{ readonly xid: number; readonly timeline: string }> {
-    const [row] = await this.#ask<{ xid: string; timeline: string }>(NEW_XID, []);
-    return { xid: Number(row!.xid), timeline: row!.timeline };
-  }
-
-  /** Asks until there is an answer, or the run is over. Meanwhile the stream waits, and {@link #lag} grows. */
-  async #ask<Row>(text: string, values: readonly unknown[]): Promise<readonly Row[]> {
-    for (;;)
-      try {
-        return await rowsOf<Row>(this.#db, text, values, { timeout: LONGEST_CALL });
-      } catch (error) {
-        this.#tell(error);
-        await paused(PAUSE, this.#signal);
-        this.#signal.throwIfAborted();
-      }
-  }
-
-  /** Waits for `work`. Rejects when the run is over. */
-  async #orOver(work: Promise<unknown>): Promise<void> {
-    let stop!: () => void;
-    const over = new Promise<void>((resolve) => (stop = onAbort(this.#signal, resolve)));
-    await Promise.race([work, over]);
-    stop();
-    this.#signal.throwIfAborted();
-  }
-
-  #tell(error: unknown): void {
-    tell(this.#options, error);
-  }
-}
-
-/** Whether a transaction has changed definitions. */
-type DefinitionChange = "none" | "publication" | "other";
-
-const keyOf = (schema: string, table: string): string => `${schema}\0${table}`;
-
-function unarmed(): UsageError {
-  return new UsageError(
-    "INVALID_OPTION",
-    "The database does not tell of changed definitions: its event triggers of pgz-edge/cache are missing, off, of " +
-      "another version or not ENABLE ALWAYS. Run cache.sql, which is in the package, in this database as a superuser.",
-  );
-}
-
-function waiting(reason: string): UsageError {
-  return new UsageError(
-    "STREAM_OPEN",
-    `No changes come: ${reason.replace(/\.$/, "")}. Until they do, no answer is stored.`,
-  );
-}
-
-/** It does not name the URL, which may have a secret; the second answer's `Cache-Status` says the same. */
-function twoAnswers(): UsageError {
-  return new UsageError(
-    "INVALID_QUERY",
-    "Two different queries were answered under one URL, so a cache may have served one in place of the other. Both are " +
-      "purged. A query for a URL must follow from the URL alone, not from cookies or other headers.",
-  );
-}
-
-const now = () => performance.now();

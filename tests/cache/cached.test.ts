@@ -3,7 +3,8 @@
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test, vi } from "vitest";
 import { cached, type CachedOptions, type CacheInvalidator } from "../../js/cache/cached.ts";
-import { Invalidator, type InvalidatorStats } from "../../js/cache/invalidator.ts";
+import { Invalidator } from "../../js/cache/invalidator.ts";
+import type { InvalidatorStats } from "../../js/cache/options.ts";
 import { EVERYTHING, tagOf } from "../../js/cache/tags.ts";
 import { testServers } from "../integration/servers.ts";
 import { testDatabase } from "../support/test-database.ts";
@@ -364,6 +365,18 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
     const head = await cached(new Request(request, { method: "HEAD" }), db, large, { maxAge: 60, invalidator });
     expect([head.status, await head.text(), head.headers.get("cdn-cache-control")]).toEqual([200, "", "max-age=60"]);
     await until(() => stats().fills === 0);
+  });
+
+  test("a body that fails before it is read closes the fill and the client", async () => {
+    const large = sql`select id, repeat('x', 100000) as x from products, generate_series(1, 200) as n`;
+    const on = createClient(database.superuserUrl);
+    const abort = new AbortController();
+    const options = { maxAge: 60, invalidator, signal: abort.signal, closeWhenDone: true };
+    const { body } = await cached(requestOf(large), on, large, options);
+    abort.abort();
+    await until(() => on.stats().state === "closed");
+    await until(() => stats().fills === 0);
+    await body!.cancel().catch(() => {});
   });
 
   test("what does not fit is refused before anything is sent", async () => {

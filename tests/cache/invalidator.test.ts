@@ -5,7 +5,9 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from "vitest";
 import type { Dependency } from "../../js/cache/dependencies.ts";
 import { EVERYTHING, tagOf } from "../../js/cache/tags.ts";
 import { STAMP, type Moment } from "../../js/cache/moment.ts";
-import { Invalidator, type InvalidatorOptions, type Opened } from "../../js/cache/invalidator.ts";
+import { Invalidator } from "../../js/cache/invalidator.ts";
+import type { InvalidatorOptions } from "../../js/cache/options.ts";
+import type { Opened } from "../../js/cache/protocol.ts";
 import { testServers } from "../integration/servers.ts";
 import { testDatabase } from "../support/test-database.ts";
 import { until } from "../support/until.mjs";
@@ -266,6 +268,25 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
     expect(second.stats).toMatchObject({ state: "down", reason: expect.stringContaining("another connection") });
     abort.abort();
     await following;
+  });
+
+  test("a pool that is closed ends it, and what its run refuses is told", async () => {
+    const closing = createPool(database.superuserUrl);
+    const errors: unknown[] = [];
+    const options = {
+      publication: "cache",
+      purge: async () => {},
+      onFailure: (error: unknown) => void errors.push(error),
+    };
+    const invalidator = new Invalidator(closing, { slot: "Not A Slot", ...options });
+    const ended = invalidator.run();
+    await until(() => errors.length > 0);
+    expect(errors[0]).toMatchObject({ code: "INVALID_OPTION" });
+    expect(invalidator.stats.reason).toContain("slot");
+    await closing.close();
+    await ended;
+    await invalidator.run(); // it does nothing
+    expect(errors).toHaveLength(1);
   });
 
   test("options that do not fit are refused at once", () => {

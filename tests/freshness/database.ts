@@ -76,7 +76,7 @@ export class Database {
     await this.ask(`select pg_drop_replication_slot('${SLOT}')`);
   }
 
-  /** Ends the sessions whose query matches, as kill -9 does if `isCrash`: then the whole server restarts. */
+  /** On a connection of its own. */
   async ask(text: string): Promise<pg.QueryResult> {
     const client = new pg.Client(this.url);
     client.on("error", () => {});

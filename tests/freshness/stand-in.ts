@@ -41,13 +41,12 @@ export class StandIn {
   readonly #origin: Origin;
   readonly #below: (below: number) => number;
   readonly #delays: Delays;
-  /** When the fill of an entity tag was told to have ended, and for how long it may then be stored. */
   readonly #mayStore: (etag: string) => boolean;
   readonly counts = { collapsed: 0, confirmed: 0, hits: 0, misses: 0, notStored: 0, purges: 0, refused: 0, tooLate: 0 };
   /** The longest time that a purge has taken to reach all data centres. */
   slowestPurge = 0;
 
-  /** `mayStore` ends what the options of the invalidator promise: storing later than `settle` is the cache's fault. */
+  /** `mayStore`: whether the answer with this ETag may still be stored. Later than `settle` it would be our fault. */
   constructor(
     origin: Origin,
     below: (below: number) => number,

@@ -7,7 +7,7 @@
 //
 // A text in js/ that is not part of a statement here fails lint.test.ts.
 import * as cacheFacts from "../../../js/cache/facts.ts";
-import { ANCESTORS, BEAT, NEW_XID } from "../../../js/cache/invalidator.ts";
+import { ANCESTORS, BEAT, NEW_XID } from "../../../js/cache/run.ts";
 import { BEGINNING, ENDING } from "../../../js/cache/learn.ts";
 import { STAMP } from "../../../js/cache/moment.ts";
 import * as cluster from "../../../js/cluster/questions.ts";
@@ -163,9 +163,9 @@ const changes: OwnStatement[] = [
 ];
 
 const others: OwnStatement[] = [
-  names("cache/invalidator.ts", NEW_XID, { values: [] }),
-  names("cache/invalidator.ts", BEAT, { values: ["name 1 0"] }),
-  names("cache/invalidator.ts", ANCESTORS, { values: ["1259"] }),
+  names("cache/run.ts", NEW_XID, { values: [] }),
+  names("cache/run.ts", BEAT, { values: ["name 1 0"] }),
+  names("cache/run.ts", ANCESTORS, { values: ["1259"] }),
   names("cache/moment.ts", STAMP, { values: [] }),
   names("cache/learn.ts", BEGINNING, { values: [] }),
   names("cache/learn.ts", ENDING, { values: [] }),

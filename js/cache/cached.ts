@@ -290,7 +290,7 @@ class Fill {
     if (moment) this.#isAt(moment);
     const { stored, why } = this.#judged(known, moment, { place, calls });
     if (stored) readers.set(this.#key, DUE);
-    if ("refusal" in known && known.refusal === "unknown") this.#isUnknown(readers.get(this.#key) ?? DUE);
+    if ("refusal" in known && known.refusal === "unknown") this.#planLearning(readers.get(this.#key) ?? DUE);
     const headers = new Headers(stored ? this.#storing(stored.tags, id) : notStoring(why));
     for (const [name, value] of response.headers) if (!headers.has(name)) headers.set(name, value);
     const maxFill = stored?.maxFill ?? Infinity;
@@ -321,10 +321,10 @@ class Fill {
   }
 
   /**
-   * It is learned afterwards where no other call is disturbed. While a client learns, it refuses other calls, so one
-   * that goes on learns in front of the next call.
+   * A pool, or a client that is closed afterwards, learns when the body has ended. While a client learns, it refuses
+   * other calls. So one that goes on learns later, in front of the next call.
    */
-  #isUnknown(reader: Reader): void {
+  #planLearning(reader: Reader): void {
     this.#learnsAfterwards =
       (this.#db instanceof Pool || this.#options.closeWhenDone === true) && performance.now() > reader.dueAt;
     if (!this.#learnsAfterwards) readers.set(this.#key, { ...reader, isUnknown: true });

@@ -1,4 +1,5 @@
-// What isolates and the invalidator say to each other: plain objects, which pass through a Durable Object's stub or JSON.
+// What isolates and the invalidator say to each other: plain objects, which pass through a Durable Object's stub, or
+// as JSON.
 //
 // Must not know what either of them does with it.
 import type { Dependency } from "./dependencies.ts";

@@ -56,8 +56,8 @@ export class Invalidator {
   }
 
   /**
-   * Follows the changes until `signal` is aborted or the pool is closed. When the stream cannot be followed, `onFailure`
-   * is told why, and it begins anew after a while.
+   * Follows the changes until `signal` is aborted or the pool is closed. When the stream cannot be followed,
+   * `onFailure` is told why, and it begins anew after a while.
    *
    * @throws UsageError `STREAM_OPEN` if it runs already
    */

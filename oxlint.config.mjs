@@ -65,14 +65,14 @@ const allButCopies = {
 
 /** `pgz-edge/cache` asks by the public API, follows changes, and reads SQL and trees. */
 const allButReaders = {
-  regex: `^\\.\\./(?!(index|changes|util/(abort|bounded|deadline))\\.ts$|${READER})`,
+  regex: `^\\.\\./(?!(index|changes|util/(abort|bounded|deadline|question))\\.ts$|${READER})`,
   allowTypeImports: true,
   message: "The cache uses the public API, copies of the readers, and the types of what is inside.",
 };
 
 /** `pgz-edge/cluster` is a queue itself, which hands calls to those of pools: it knows the types of what is inside. */
 const allButTypes = {
-  regex: "^\\.\\./(?!(index|wasm/numbers|util/(abort|deadline|sql-reader|statement-words))\\.ts$)",
+  regex: "^\\.\\./(?!(index|wasm/numbers|util/(abort|deadline|question|sql-reader|statement-words))\\.ts$)",
   allowTypeImports: true,
   message: "A cluster uses the public API, and the types of what is inside.",
 };

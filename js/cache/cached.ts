@@ -19,7 +19,7 @@ import { withDeadline } from "../util/deadline.ts";
 import type { Admitted, FillClosing, FillName, FillOpening, Life, Opened, Refusal, Remembered } from "./protocol.ts";
 import { hasTimeWords, learn } from "./learn.ts";
 import { STAMP, type Moment } from "./moment.ts";
-import { rowsOf } from "./question.ts";
+import { rowsOf } from "../util/question.ts";
 import { queueOf, Stamped } from "./stamped.ts";
 import { EVERYTHING, tagOf } from "./tags.ts";
 

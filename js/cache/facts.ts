@@ -7,7 +7,7 @@
 // nothing else: a table of a thousand healthy partitions is one row.
 import type { Transaction } from "../index.ts";
 import { EQ, GE, GT, LT, MEMBER, NE } from "../util/operators.ts";
-import { rowsOf } from "./question.ts";
+import { rowsOf } from "../util/question.ts";
 import type { TreeReads } from "./tree-reads.ts";
 
 export interface Relation {

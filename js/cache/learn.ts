@@ -17,7 +17,7 @@ import { EQ, NE } from "../util/operators.ts";
 import { hasSeveral, SqlReader } from "../util/sql-reader.ts";
 import { factsOf } from "./facts.ts";
 import { MOMENT, type Moment } from "./moment.ts";
-import { QUIET, rowsOf } from "./question.ts";
+import { QUIET, rowsOf } from "../util/question.ts";
 import { judged } from "./reasons.ts";
 import { TreeReads } from "./tree-reads.ts";
 

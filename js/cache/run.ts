@@ -24,7 +24,7 @@ import type { InvalidatorStats, KnownOptions } from "./options.ts";
 import { paused } from "./pause.ts";
 import type { Admitted, FillClosing, FillName, FillOpening, Life, Opened, Remembered } from "./protocol.ts";
 import { Purges } from "./purges.ts";
-import { rowsOf } from "./question.ts";
+import { rowsOf } from "../util/question.ts";
 import { EVERYTHING, tagOf } from "./tags.ts";
 import { readSnapshot, widened } from "./visibility.ts";
 

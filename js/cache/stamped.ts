@@ -14,7 +14,7 @@ import type { Operation } from "../connection/operation.ts";
 import { TransactionCalls, type Client, type Pool, type Scope, type UsageError } from "../index.ts";
 import type { AnyCall, Call } from "../session/call.ts";
 import type { Session } from "../session/session.ts";
-import { rowsOf } from "./question.ts";
+import { rowsOf } from "../util/question.ts";
 
 /** The part of a client, pool or scope that is used here, besides its public calls. */
 export interface Queue {

@@ -42,6 +42,7 @@ import { Reads } from "./reads.ts";
 import { Receipt, UNKNOWN_TEXT } from "./receipt.ts";
 import { Router } from "./router.ts";
 import { Servers } from "./servers.ts";
+import { arraysOf } from "../util/question.ts";
 
 /** The option of a call that returns the position of what it has committed. */
 export interface WithPosition {
@@ -108,8 +109,8 @@ export class ClusterCalls extends TransactionCalls {
    */
   async position(): Promise<string> {
     const ask = async (): Promise<string> => {
-      const { rows } = await this.query<PositionRow>(positionQuestion(this.#canReadIdentity), { rowMode: "array" });
-      return positionText(positionIn(rows[0]!));
+      const [row] = await arraysOf<PositionRow>(this, positionQuestion(this.#canReadIdentity), { observer: undefined });
+      return positionText(positionIn(row!));
     };
     if (!this.#canReadIdentity) return await ask();
     return await ask().catch((error: PgzError) => {

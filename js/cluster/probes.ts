@@ -7,6 +7,7 @@
 // Knows when a probe is due. Must not know which server is chosen from the answers.
 import { PostgresError, type Pool } from "../index.ts";
 import { withDeadline } from "../util/deadline.ts";
+import { arraysOf } from "../util/question.ts";
 import type { ClusterConfig } from "./options.ts";
 import {
   REPLAY_POSITION,
@@ -28,9 +29,6 @@ const PATIENCE = 2_000;
  * one, a quarter of a second in all.
  */
 const LAST_REPLAY_PAUSE = 128;
-/** The user's observer does not hear of our own questions. */
-const QUIETLY = { observer: {}, timeout: PATIENCE, rowMode: "array" } as const;
-
 export class Probes {
   readonly #servers: Servers;
   readonly #config: ClusterConfig;
@@ -188,11 +186,9 @@ export class Probes {
 
   /** Returns how far the standby is now, or `undefined` if the server is no longer a standby. */
   async replayPosition({ pool, facts }: Server, timeout: number): Promise<bigint | undefined> {
-    const { rows } = await pool.query<[string | null]>(REPLAY_POSITION, {
-      ...QUIETLY,
-      timeout: Math.max(Math.ceil(timeout), 1),
-    });
-    const text = rows[0]![0];
+    const options = { timeout: Math.max(Math.ceil(timeout), 1) };
+    const [row] = await arraysOf<[string | null]>(pool, REPLAY_POSITION, options);
+    const text = row![0];
     if (text === null) return undefined;
     const lsn = lsnOf(text);
     this.#servers.memory.reached(facts, lsn);
@@ -207,8 +203,8 @@ function isPrimary({ status }: Facts): boolean {
 /** Asks a server. Asks again without the identity if the role may not read it. */
 async function ask(pool: Pool, known: { canReadIdentity: boolean }): Promise<ServerStatus> {
   try {
-    const { rows } = await pool.query<StatusRow>(statusQuestion(known.canReadIdentity), QUIETLY);
-    return statusOf(rows[0]!);
+    const [row] = await arraysOf<StatusRow>(pool, statusQuestion(known.canReadIdentity), { timeout: PATIENCE });
+    return statusOf(row!);
   } catch (error) {
     if (!known.canReadIdentity || !hasNoIdentity(error as { code?: unknown })) throw error;
     known.canReadIdentity = false;

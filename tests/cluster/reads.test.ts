@@ -28,6 +28,22 @@ test("calls go to the primary, reads to standbys", async () => {
   expect(seen.map(({ reads }) => reads).reduce((sum, count) => sum + count)).toBe(20);
 });
 
+test("options for the user's own rows change nothing that the cluster asks", async () => {
+  const types = { text: () => "none", bool: () => "none", int4: () => -1 };
+  const rows = { maxRows: 1, maxFieldBytes: 1, duplicates: "error", columnNames: "camelCase", types } as const;
+  await using cluster = clusterOf(servers, { ...rows, onLimit: "error" });
+  await cluster.probe();
+  expect(
+    cluster
+      .stats()
+      .servers.map(({ role }) => role)
+      .sort(),
+  ).toEqual(["primary", "standby", "standby"]);
+  const position = await cluster.position();
+  await cluster.reads.after(position).exec("select 1");
+  expect(cluster.stats().reads).toMatchObject({ nearest: 1, none: 0 });
+});
+
 test("every call of a pool can read on a standby", async () => {
   await using cluster = clusterOf(servers);
   const { reads } = cluster;

@@ -31,16 +31,18 @@ class Scripted {
 
   readonly pool = {
     stats: () => ({ idle: 1, total: 1, acquired: 0, max: 2 }),
-    query: async (text: string, { timeout }: { timeout: number }) => {
+    json: async ({ text }: { text: string }, { timeout }: { timeout: number }) => {
       this.asked++;
       if (this.role === "silent") await late(timeout);
-      if (text === REPLAY_POSITION) return { rows: [[this.lsn]] };
+      if (text === REPLAY_POSITION) return answer([this.lsn]);
       const file = `${String(this.timeline).padStart(8, "0")}0000000000000001`;
       const isStandby = this.role === "standby";
-      return { rows: [[isStandby, this.lsn, "7", isStandby ? this.timeline : null, isStandby ? null : file, "8192"]] };
+      return answer([isStandby, this.lsn, "7", isStandby ? this.timeline : null, isStandby ? null : file, "8192"]);
     },
   } as unknown as Pool;
 }
+
+const answer = (row: readonly unknown[]) => new TextEncoder().encode(JSON.stringify({ rows: [row] }));
 
 const late = (timeout: number) =>
   new Promise<never>((_, reject) => setTimeout(() => reject(new Error("it is silent")), timeout));
@@ -55,10 +57,10 @@ function world(roles: readonly Role[], discover?: ClusterConfig["discover"]) {
   let found = () => {};
   const joint = {
     stats: () => ({ total: reached?.role === "primary" ? 1 : 0 }),
-    query: async (text: string, options: { timeout: number }) => {
+    json: async (query: { text: string; values: [] }, options: { timeout: number }) => {
       if (reached?.role !== "primary")
         await Promise.race([new Promise<void>((resolve) => (found = resolve)), late(options.timeout)]);
-      return await reached!.pool.query(text, options);
+      return await reached!.pool.json(query, options);
     },
   } as unknown as Pool;
   const servers = {

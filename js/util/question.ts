@@ -1,0 +1,50 @@
+// A question of our own. Its rows come as JSON: a client's parsers, limits and names of columns are for its user's rows.
+//
+// Must not know what is asked.
+
+/** A client, a pool, a transaction. */
+export interface QuestionCaller {
+  json(query: { readonly text: string; readonly values: readonly unknown[] }, options: object): Promise<Uint8Array>;
+}
+
+/** The observer drops notices, which are caused only by settings of the user's. */
+export const QUIET = { observer: {} };
+const decoder = new TextDecoder();
+const WHOLE = { ...QUIET, maxRows: 0, maxBytes: 0, maxFieldBytes: 0, duplicates: "keep", columnNames: "keep" } as const;
+
+interface Question {
+  readonly text: string;
+  readonly values?: readonly unknown[];
+}
+
+interface QuestionOptions {
+  /** `undefined`: the user's observer hears of it. */
+  readonly observer?: undefined;
+  readonly signal?: AbortSignal | undefined;
+  readonly timeout?: number | undefined;
+}
+
+/** The rows as objects. */
+export async function rowsOf<Row>(
+  caller: QuestionCaller,
+  text: string,
+  values: readonly unknown[] = [],
+  options: QuestionOptions = {},
+): Promise<readonly Row[]> {
+  return (await answered(caller, { text, values }, { ...options, format: "json" })) as Row[];
+}
+
+/** The rows as arrays, for columns without names. */
+export async function arraysOf<Row extends readonly unknown[]>(
+  caller: QuestionCaller,
+  text: string,
+  options: QuestionOptions = {},
+): Promise<readonly Row[]> {
+  const { rows } = (await answered(caller, { text }, { ...options, format: "columnar" })) as { rows: Row[] };
+  return rows;
+}
+
+async function answered(caller: QuestionCaller, { text, values = [] }: Question, options: object): Promise<unknown> {
+  const bytes = await caller.json({ text, values }, { ...WHOLE, ...options });
+  return JSON.parse(decoder.decode(bytes));
+}

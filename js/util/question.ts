@@ -1,4 +1,5 @@
-// A question of our own. Its rows come as JSON: a client's parsers, limits and names of columns are for its user's rows.
+// A question of our own. Its rows come as JSON: a client's parsers, limits and names of columns are for the rows of its
+// user.
 //
 // Must not know what is asked.
 

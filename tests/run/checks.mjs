@@ -46,7 +46,8 @@ export async function longSimulation() {
   const half = Math.ceil(Number(process.env.SESSIONS ?? 100_000) / 2);
   const script = ["tests/simulation/check.mjs"];
   const played = [0, half].map((after) => {
-    const env = { FIXED: "0", OF_THE_DAY: String(half), AFTER: String(after) };
+    const caches = String(Math.ceil(half / 20));
+    const env = { FIXED: "0", OF_THE_DAY: String(half), AFTER: String(after), CACHES: caches };
     return countedBy(`long simulation from ${after}`, script, minutes(240), env);
   });
   return Promise.all(played);

@@ -128,6 +128,7 @@ export function asFound(program: Program, faults: readonly string[]): string {
 
 export { draw, play };
 export { clusterCampaign, drawCluster, playCluster, shrunkCluster } from "./cluster/campaign.ts";
+export { cacheCampaign, drawCache, playCache, shrunkCache } from "./cache/campaign.ts";
 export { hours } from "./expiring.ts";
 export { onModel, onReal } from "./conformance.ts";
 export { replicationOnModel, replicationOnReal, scripts as replicationScripts } from "./replication-conformance.ts";

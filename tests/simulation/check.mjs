@@ -3,6 +3,7 @@
 //   3,000 sessions by seeds that never change, 1,000 by the day's seeds: FIXED from FIRST on, OF_THE_DAY after AFTER
 //   programs that failed once, each reduced as far as possible (found.json; the faults are fixed)
 //   150 clusters of a primary and its standbys by fixed seeds, 50 by the day's: CLUSTERS (cluster/)
+//   15 sessions of pgz-edge/cache by fixed seeds, 5 by the day's: CACHES (cache/)
 //   hours in which logins expire (expiring.ts)
 //   what quiet sessions cost on the wire (costs.mjs)
 //   the same seed twice in this process, and once in another one: the same trace, byte for byte
@@ -23,21 +24,26 @@ const OF_THE_DAY = Number(env.OF_THE_DAY ?? 1_000);
 const AFTER = Number(env.AFTER ?? 0);
 /** The number of cluster sessions by fixed seeds. A third as many run by the day's seeds. */
 const CLUSTERS = Number(env.CLUSTERS ?? 150);
+/** The same for sessions of the cache. */
+const CACHES = Number(env.CACHES ?? 15);
 /** The number of sessions that are played again to compare their traces. */
 const AGAIN = 60;
 const CLUSTERS_AGAIN = 10;
+const CACHES_AGAIN = 2;
 
 const file = env.SIMULATION ?? (await bundled());
 const simulation = await import(pathToFileURL(file).href);
 const found = JSON.parse(readFileSync(new URL("found.json", import.meta.url), "utf8"));
 const { campaign, draw, hours, play, shrunk, asFound } = simulation;
 const { clusterCampaign, drawCluster, playCluster, shrunkCluster } = simulation;
+const { cacheCampaign, drawCache, playCache, shrunkCache } = simulation;
 
 /** For each of the first seeds, the hash of everything that was sent, received, called and reported. */
 async function fingerprints() {
   const all = [];
   for (let seed = 1; seed <= AGAIN; seed++) all.push((await play(draw(seed))).fingerprint);
   for (let seed = 1; seed <= CLUSTERS_AGAIN; seed++) all.push((await playCluster(drawCluster(seed))).fingerprint);
+  for (let seed = 1; seed <= CACHES_AGAIN; seed++) all.push((await playCache(drawCache(seed))).fingerprint);
   return all;
 }
 
@@ -62,6 +68,8 @@ await sessions(`seeds ${FIRST} to ${FIRST + FIXED - 1}`, FIRST, FIXED);
 await sessions("seeds of the day", day * 10_000 + AFTER, OF_THE_DAY);
 await clusters(`clusters by seeds ${FIRST} to ${FIRST + CLUSTERS - 1}`, FIRST, CLUSTERS);
 await clusters("clusters by seeds of the day", day * 10_000 + AFTER, OF_THE_DAY ? Math.ceil(CLUSTERS / 3) : 0);
+await caches(`sessions of the cache by seeds ${FIRST} to ${FIRST + CACHES - 1}`, FIRST, CACHES);
+await caches("sessions of the cache by seeds of the day", day * 10_000 + AFTER, OF_THE_DAY ? Math.ceil(CACHES / 3) : 0);
 for (const { name, program } of found) check(name, (await play(program)).faults);
 for (const { name, run } of hours) check(`an hour of ${name}`, await run());
 console.log(`${counts.passed} passed, ${counts.failed} failed`);
@@ -99,6 +107,19 @@ async function clusters(name, from, count) {
     failed.map(({ seed, faults }) => `CLUSTER=${seed}: ${faults.join("\n")}`),
   );
   for (const { seed } of failed.slice(0, 1)) console.log(JSON.stringify(await shrunkCluster(drawCluster(seed))));
+}
+
+async function caches(name, from, count) {
+  const { sessions, seconds, counts, failed } = await cacheCampaign(
+    Array.from({ length: count }, (_, at) => from + at),
+  );
+  const rate = (sessions / seconds).toFixed(1);
+  console.log(`[simulation] ${name}: ${sessions} sessions, ${rate} a second, ${JSON.stringify(counts)}`);
+  check(
+    name,
+    failed.map(({ seed, faults }) => `CACHE=${seed}: ${faults.join("\n")}`),
+  );
+  for (const { seed } of failed.slice(0, 1)) console.log(JSON.stringify(await shrunkCache(drawCache(seed))));
 }
 
 function check(name, faults) {

@@ -7,7 +7,7 @@
 // | AbortSignal.timeout            | a timer of the session's                                                      |
 // | performance.now, Date.now      | the world's clock                                                             |
 // | Math.random, getRandomValues   | the world's dice                                                              |
-// | crypto.subtle                  | PBKDF2 from a table that node:crypto fills; all else is refused               |
+// | crypto.subtle                  | PBKDF2 from a table that node:crypto fills, digests by node:crypto            |
 // | WeakRef                        | holds its target, so the collector's moods change nothing                     |
 // | FinalizationRegistry           | remembers what is registered; it is told of nothing                           |
 // | wasm compilation               | happens before the first session (driver.ts), of both wasms                   |
@@ -15,7 +15,7 @@
 //
 // Outside a session everything is the platform's own. So the patches can be installed once, before the driver is
 // loaded: the wasm's glue makes its FinalizationRegistry while it loads. Knows no sockets and nothing of PostgreSQL.
-import { pbkdf2Sync } from "node:crypto";
+import { createHash, pbkdf2Sync } from "node:crypto";
 
 /** What a session provides in place of the platform. */
 export interface Substitute {
@@ -108,12 +108,17 @@ function patchDice(): void {
     for (let at = 0; at < bytes.length; at++) bytes[at] = current.random() * 256;
     return array;
   };
-  const subtle = { importKey: importPassword, deriveBits: saltedPassword };
-  Object.defineProperty(globalThis, "crypto", {
-    configurable: true,
-    value: { getRandomValues, randomUUID: own.randomUUID.bind(own), subtle },
-  });
+  const randomUUID = () => {
+    if (!current) return own.randomUUID();
+    const hex = Buffer.from(getRandomValues(new Uint8Array(16))).toString("hex");
+    return hex.replace(/(.{8})(.{4})(.{4})(.{4})(.{12})/, "$1-$2-$3-$4-$5");
+  };
+  const subtle = { importKey: importPassword, deriveBits: saltedPassword, digest };
+  Object.defineProperty(globalThis, "crypto", { configurable: true, value: { getRandomValues, randomUUID, subtle } });
 }
+
+const digest = (algorithm: string, bytes: Uint8Array): Promise<ArrayBuffer> =>
+  Promise.resolve(new Uint8Array(createHash(algorithm.replace("-", "")).update(bytes).digest()).buffer);
 
 const derived = new Map<string, ArrayBuffer>();
 

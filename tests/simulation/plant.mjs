@@ -6,7 +6,7 @@
 //   PART=2/3 DRAWN=20 node …                        every third fault, from the second on: one core of three
 //   SURVIVED=.cache/mutants/stryker.json node …     the faults that survived in this report of Stryker
 //
-// A fault of js/cluster is searched with sessions of clusters.
+// A fault of js/cluster is searched with sessions of clusters, one of js/cache with those of the cache.
 //
 // Run by hand: the first run fetches the mutation tool from npm (tests/mutants). The last line counts.
 import { spawnSync } from "node:child_process";
@@ -56,7 +56,7 @@ async function tried(fault) {
     return { isFound: true, text: `does not compile: ${String(error).split("\n")[0]}` };
   }
   const { stdout, status, signal } = spawnSync(process.execPath, [fileURLToPath(import.meta.url)], {
-    env: { ...env, SIMULATION: file, ...(fault.file.startsWith("js/cluster") && { IN_CLUSTER: "1" }) },
+    env: { ...env, SIMULATION: file, ROOM: /^js\/(cluster|cache)\//.exec(fault.file)?.[1] ?? "" },
     encoding: "utf8",
     timeout: minutes * 60_000 + 60_000,
     stdio: ["ignore", "pipe", "ignore"],
@@ -85,7 +85,9 @@ async function find(file) {
     isOver: () => performance.now() > until,
     each: ({ faults }, seed) => void (failed ??= faults.length ? { seed, faults } : undefined),
   };
-  const tally = env.IN_CLUSTER ? await simulation.clusterCampaign(seeds, listener) : await inSessions();
+  const { clusterCampaign: cluster, cacheCampaign: cache } = simulation;
+  const campaign = { cluster, cache }[env.ROOM];
+  const tally = campaign ? await campaign(seeds, listener) : await inSessions();
   const took = `${tally.sessions} sessions, ${tally.seconds.toFixed(1)} s`;
   const why = failed ? `, seed ${failed.seed}: ${failed.faults[0].split("\n")[0].slice(0, 100)}` : "";
   console.log(`\n${JSON.stringify({ isFound: failed !== undefined, text: took + why })}`);

@@ -6,6 +6,7 @@
 //   SEED=7 VARIATION=3 node …                  the same users under other faults
 //   CLUSTER=7 node …                           one session of a cluster, and its smallest program if it fails
 //   CLUSTERS=1 MINUTES=60 node …               sessions of clusters for an hour
+//   CACHE=7, CACHES=1                          the same with sessions of pgz-edge/cache
 //
 // Coverage leads: seeds that reach new pairs of a state and an event are played again under other faults. In the end
 // the pairs that no seed has reached are counted (PAIRS=1 prints them). A seed that fails is printed with what did not
@@ -14,11 +15,22 @@
 import { loaded } from "./load.mjs";
 
 const { env } = process;
-const { explore, draw, play, shrunk, asFound, clusterCampaign, drawCluster, playCluster, shrunkCluster } =
-  await loaded();
+const { explore, draw, play, shrunk, asFound, ...others } = await loaded();
+const { clusterCampaign, drawCluster, playCluster, shrunkCluster } = others;
+const { cacheCampaign, drawCache, playCache, shrunkCache } = others;
+const CLUSTER = {
+  name: "CLUSTER",
+  campaign: clusterCampaign,
+  draw: drawCluster,
+  play: playCluster,
+  shrunk: shrunkCluster,
+};
+const CACHE = { name: "CACHE", campaign: cacheCampaign, draw: drawCache, play: playCache, shrunk: shrunkCache };
 
-if (env.CLUSTER !== undefined) await cluster(Number(env.CLUSTER));
-else if (env.CLUSTERS) await clustersForMinutes(Number(env.MINUTES ?? 1));
+if (env.CLUSTER !== undefined) await one(CLUSTER, Number(env.CLUSTER));
+else if (env.CACHE !== undefined) await one(CACHE, Number(env.CACHE));
+else if (env.CLUSTERS) await manyForMinutes(CLUSTER, Number(env.MINUTES ?? 1));
+else if (env.CACHES) await manyForMinutes(CACHE, Number(env.MINUTES ?? 1));
 else if (env.SEED !== undefined) await again(Number(env.SEED), Number(env.VARIATION ?? 0));
 else await forMinutes(Number(env.MINUTES ?? 1));
 
@@ -32,23 +44,23 @@ async function again(seed, variation) {
   process.exit(report.faults.length ? 1 : 0);
 }
 
-async function cluster(seed) {
-  const program = drawCluster(seed);
-  const { lines, faults } = await playCluster(program, true);
+async function one(kind, seed) {
+  const program = kind.draw(seed);
+  const { lines, faults } = await kind.play(program, true);
   console.log(`${JSON.stringify(program, undefined, 2)}\n${lines.join("\n")}`);
   for (const fault of faults) console.log(`FAULT: ${fault}`);
-  if (faults.length) console.log(JSON.stringify(await shrunkCluster(program)));
+  if (faults.length) console.log(JSON.stringify(await kind.shrunk(program)));
   process.exit(faults.length ? 1 : 0);
 }
 
-async function clustersForMinutes(minutes) {
+async function manyForMinutes({ name, campaign }, minutes) {
   const first = Number(env.FIRST ?? (Date.now() % 1_000_000) * 1_000);
   const until = performance.now() + minutes * 60_000;
   const seeds = (function* () {
     for (let seed = first; ; seed++) yield seed;
   })();
-  const { failed, ...all } = await clusterCampaign(seeds, { isOver: () => performance.now() > until });
-  for (const { seed, faults } of failed.slice(0, 20)) console.log(`CLUSTER=${seed}: ${faults.join("\n")}`);
+  const { failed, ...all } = await campaign(seeds, { isOver: () => performance.now() > until });
+  for (const { seed, faults } of failed.slice(0, 20)) console.log(`${name}=${seed}: ${faults.join("\n")}`);
   console.log(JSON.stringify({ ...all, failed: failed.length }));
   process.exit(failed.length ? 1 : 0);
 }

@@ -18,15 +18,17 @@ export interface ClusterTally {
 }
 
 /** Plays without stacks of errors, which cost as much as the calls that fail. */
-async function playFast(program: ClusterProgram): Promise<ClusterReport> {
+export async function withoutStacks<Report>(play: () => Promise<Report>): Promise<Report> {
   const { stackTraceLimit } = Error;
   Error.stackTraceLimit = 0;
   try {
-    return await playCluster(program);
+    return await play();
   } finally {
     Error.stackTraceLimit = stackTraceLimit;
   }
 }
+
+const playFast = (program: ClusterProgram): Promise<ClusterReport> => withoutStacks(() => playCluster(program));
 
 export async function clusterCampaign(
   seeds: Iterable<number>,
@@ -53,14 +55,23 @@ export async function clusterCampaign(
 }
 
 /** Returns the smallest program that fails as this one does. */
-export async function shrunkCluster(program: ClusterProgram, tries = 300): Promise<ClusterProgram> {
-  const wanted = kindOf((await playFast(program)).faults);
+export const shrunkCluster = (program: ClusterProgram, tries = 300): Promise<ClusterProgram> =>
+  smallest(program, smallerClusters, async (one) => (await playFast(one)).faults, tries);
+
+/** Returns the smallest program with the same kind of fault. */
+export async function smallest<Program>(
+  program: Program,
+  smaller: (program: Program) => Iterable<Program>,
+  faultsOf: (program: Program) => Promise<readonly string[]>,
+  tries: number,
+): Promise<Program> {
+  const wanted = kindOf(await faultsOf(program));
   let least = program;
   for (let isSmaller = true; isSmaller && tries > 0;) {
     isSmaller = false;
-    for (const candidate of smallerClusters(least)) {
+    for (const candidate of smaller(least)) {
       if (tries-- <= 0) break;
-      if (kindOf((await playFast(candidate)).faults) !== wanted) continue;
+      if (kindOf(await faultsOf(candidate)) !== wanted) continue;
       least = candidate;
       isSmaller = true;
       break;

@@ -20,6 +20,7 @@ import { Session, type Client } from "./session.ts";
 import { milliseconds, Settings } from "./settings.ts";
 import type { Standing } from "./standing.ts";
 import { CANCEL_REQUEST, GSSENC_REQUEST, SSL_REQUEST, startupOf, startupSettings, type Startup } from "./startup.ts";
+import { treeShown } from "./statements/cache-questions.ts";
 import { parseStatements } from "./statements/index.ts";
 import { describe, ParameterTypes, type Plan, type Prepared, type Statement } from "./statements/statement.ts";
 import { byOid, decode, encode, type Type, type Value } from "./values.ts";
@@ -418,7 +419,9 @@ export class Backend implements Accepted, Client, Standby {
   *#plan(statement: Statement, types: ParameterTypes): Doing<Plan> {
     const session = this.session!;
     yield* this.#lockTables(statement);
-    return statement.analyse(session, types);
+    const plan = statement.analyse(session, types);
+    if (session.transaction?.showsTrees) session.notice(treeShown(statement, plan, session));
+    return plan;
   }
 
   *#lockTables({ tables }: Statement): Doing<void> {

@@ -49,6 +49,8 @@ export interface ServerOptions {
   readonly quirks?: Quirks;
   /** Milliseconds that a step takes. Without this function steps take no time. */
   readonly thinkTime?: (what: Thought, text: string) => number;
+  /** Milliseconds that a synchronous standby takes: until then a commit is in the log, and not visible. */
+  readonly visibleAfter?: () => number;
 }
 
 export interface BackendInfo {
@@ -103,6 +105,7 @@ export class Server implements Host {
       dice,
       roles: Object.keys(options.roles),
       thinkTime: (what, text) => options.thinkTime?.(what as Thought, text) ?? 0,
+      visibleAfter: () => options.visibleAfter?.() ?? 0,
       sessions: () => this.#clients.map((backend) => sessionInfo(backend)),
       transactions: () => this.#clients.flatMap(({ session }) => session?.transaction ?? []),
       notify: (notification) => this.#notify(notification),

@@ -235,6 +235,11 @@ export class Session {
     const transaction = this.transaction!;
     if (transaction.hasWritten) yield* this.think("commit", "COMMIT");
     for (const portal of this.portals.values()) if (portal.isHoldable) yield* portal.materialise();
+    const wait = transaction.hasWritten ? this.world.around.visibleAfter() : 0;
+    if (wait) {
+      this.world.logCommit(transaction);
+      yield* sleep(this.clock, wait, "committing");
+    }
     this.world.commit(transaction);
     for (const listen of this.#listens.splice(0)) listen();
     for (const { channel, payload } of this.#notifications.splice(0))
@@ -244,7 +249,8 @@ export class Session {
 
   #rollBack(): void {
     const transaction = this.transaction!;
-    transaction.rollBack();
+    if (transaction.isLogged) this.world.commit(transaction);
+    else transaction.rollBack();
     this.world.endSnapshot(transaction);
     this.#notifications = [];
     this.#listens = [];
@@ -280,7 +286,9 @@ export class Session {
   }
 
   write(): void {
-    this.transaction!.hasWritten = true;
+    const transaction = this.transaction!;
+    transaction.hasWritten = true;
+    transaction.xid ??= this.world.nextTransaction();
   }
 
   /** Takes a lock until the transaction ends, or rolls back to an earlier savepoint. */

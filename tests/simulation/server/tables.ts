@@ -33,6 +33,8 @@ export interface TableOptions {
   readonly name: string;
   /** The session that owns the temporary table. */
   readonly owner?: object;
+  /** A view: the table whose rows it has. */
+  readonly of?: Table;
 }
 
 /** The number of the last commit, for all tables of a server. */
@@ -49,6 +51,8 @@ export class Table {
   readonly oid: number;
   readonly name: string;
   readonly owner: object | undefined;
+  /** The table whose rows a view has. */
+  of: Table | undefined;
   attributes: readonly Attribute[];
   replicaIdentity: ReplicaIdentity = "d";
   #revision = 0;
@@ -63,12 +67,14 @@ export class Table {
     this.oid = options.oid;
     this.name = options.name;
     this.owner = options.owner;
+    this.of = options.of;
     this.attributes = attributes;
     this.#commits = commits;
   }
 
   /** Returns the versions that `reader` sees now. Without `reader`, those that are committed. */
   visible(reader?: Transaction): Version[] {
+    if (this.of) return this.of.visible(reader);
     this.#sweep();
     return this.#versions.filter((version) => this.#sees(reader, version));
   }

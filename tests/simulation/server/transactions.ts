@@ -29,6 +29,12 @@ export class Transaction {
   hasRun = false;
   /** The transaction has written, so its commit takes time. */
   hasWritten = false;
+  /** Its id in the log and in snapshots, which it has from its first write on. */
+  xid: number | undefined;
+  /** Its commit is in the log: it cannot be rolled back any more, though it may not be visible yet. */
+  isLogged = false;
+  /** The server shows the tree of each statement that it parses (`debug_print_rewritten`). */
+  showsTrees = false;
   readonly #changes: Change[] = [];
   readonly #savepoints: Savepoint[] = [];
   isOver = false;

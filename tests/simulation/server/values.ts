@@ -166,7 +166,20 @@ export const name = text_(19, "name", { size: 64, arrayOid: 1003 });
 export const text = text_(25, "text", { arrayOid: 1009 });
 export const varchar = text_(1043, "varchar", { fullName: "character varying", arrayOid: 1015 });
 export const void_ = text_(2278, "void", { size: 4 });
-export const lsn = text_(3220, "pg_lsn", { size: 8, arrayOid: 3221 });
+/** A position of the log. Its value is the text, `1/FFFFF000`; the binary form is the number. */
+export const lsn = define(
+  3220,
+  "pg_lsn",
+  {
+    parse: (text) => text,
+    ...fixed<string>(
+      8,
+      (view) => [view.getUint32(0), view.getUint32(4)].map((half) => half.toString(16).toUpperCase()).join("/"),
+      (view, value) => value.split("/").forEach((half, at) => view.setUint32(4 * at, parseInt(half, 16))),
+    ),
+  },
+  { arrayOid: 3221 },
+);
 
 const whole = (type: string, bits: bigint) => (text: string) =>
   parseInteger(text, type, -(2n ** (bits - 1n)), 2n ** (bits - 1n) - 1n);

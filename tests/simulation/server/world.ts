@@ -24,6 +24,8 @@ export interface Surroundings {
   readonly dice: Dice;
   readonly roles: readonly string[];
   thinkTime(what: string, text: string): number;
+  /** Milliseconds from the record of a commit in the log until it is visible. */
+  visibleAfter(): number;
   sessions(): readonly SessionInfo[];
   /** The open transactions. */
   transactions(): readonly Transaction[];
@@ -96,10 +98,23 @@ export class World {
 
   /** Makes the transaction's changes visible to all sessions. */
   commit(transaction: Transaction): void {
+    this.logCommit(transaction);
     this.endSnapshot(transaction);
     this.commits.count++;
-    if (transaction.hasWritten) this.log.commit(transaction, this.clock.now);
     transaction.commit();
+  }
+
+  /** Writes the commit to the log, which others may read before it is visible. */
+  logCommit(transaction: Transaction): void {
+    if (transaction.hasWritten && !transaction.isLogged) this.log.commit(transaction, this.clock.now);
+    transaction.isLogged = transaction.hasWritten;
+  }
+
+  /** `pg_current_snapshot()` as text. */
+  snapshot(): string {
+    const running = this.#surroundings.transactions().flatMap(({ xid }) => xid ?? []);
+    const xip = running.sort((a, b) => a - b);
+    return `${xip[0] ?? this.#transactions}:${this.#transactions}:${xip.join(",")}`;
   }
 
   takeSnapshot(transaction: Transaction): void {

@@ -19,13 +19,16 @@ export interface LoggedTable {
 }
 
 export interface LoggedChange {
-  readonly kind: "insert" | "update" | "delete" | "truncate";
+  readonly kind: "insert" | "update" | "delete" | "truncate" | "message";
   /** The position of its record. */
   readonly position: number;
   /** More than one only for TRUNCATE. */
   readonly tables: readonly LoggedTable[];
   readonly old?: readonly Value[] | undefined;
   readonly new?: readonly Value[] | undefined;
+  /** Of a message. */
+  readonly prefix?: string;
+  readonly content?: string;
 }
 
 /** A committed transaction with its changes, without those that it rolled back. */
@@ -114,11 +117,19 @@ export class Log {
     return { kind, position, tables, old: rows.old && [...rows.old], new: rows.new && [...rows.new] };
   }
 
+  /** Records a message, or returns `undefined` if no slot needs it. */
+  message(prefix: string, content: string): LoggedChange | undefined {
+    if (!this.isRecording) return undefined;
+    const position = this.#end;
+    this.#end += CHANGE;
+    return { kind: "message", position, tables: [], prefix, content };
+  }
+
   commit(transaction: Transaction, now: number): void {
     const begins = this.#end;
     this.#end += COMMIT;
     if (!this.isRecording) return;
-    const { id: xid, logged: changes } = transaction;
+    const { id, xid = id, logged: changes } = transaction;
     this.#committed.push({ xid, begins, ends: this.#end, at: now, changes });
     for (const listener of this.#listeners) listener();
   }

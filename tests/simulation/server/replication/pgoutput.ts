@@ -7,7 +7,7 @@
 import { Message, utf8 } from "../messages.ts";
 import { BEGINNING, fromUnix } from "../times.ts";
 import type { Forms, Type, Value } from "../values.ts";
-import type { Committed, LoggedTable } from "./log.ts";
+import type { Committed, LoggedChange, LoggedTable } from "./log.ts";
 
 /** Microseconds since 2000 at a virtual time. */
 const clockOf = (milliseconds: number): number => Number(fromUnix(BEGINNING + Math.floor(milliseconds)));
@@ -72,6 +72,12 @@ export function truncate(tables: readonly LoggedTable[]): Uint8Array {
   const message = begun("T").int32(tables.length).byte(0);
   for (const { oid } of tables) message.int32(oid);
   return done(message);
+}
+
+/** A message of `pg_logical_emit_message(true, …)`. */
+export function message({ position, prefix, content }: LoggedChange): Uint8Array {
+  const bytes = utf8(content!);
+  return done(begun("M").byte(1).int64(position).string(prefix!).int32(bytes.length).bytes(bytes));
 }
 
 function tuple(message: Message, { table, values }: Row, forms: Forms): Message {

@@ -32,6 +32,13 @@ export interface Standby {
   hasSaidCopyDone: boolean;
 }
 
+/** What is sent. */
+export interface Sent {
+  readonly publications: readonly string[];
+  /** The messages of `pg_logical_emit_message`, of all publications. */
+  readonly messages: boolean;
+}
+
 /** A position of 64 bits. */
 const position = (fields: Fields): number => (fields.int32() >>> 0) * 2 ** 32 + (fields.int32() >>> 0);
 
@@ -40,6 +47,7 @@ export class Sender {
   readonly #session: Session;
   readonly #slot: Slot;
   readonly #publications: readonly string[];
+  readonly #sendsMessages: boolean;
   /** Transactions whose commit is before this position were confirmed. */
   readonly #from: number;
   /** The index of the log's next transaction to decode. */
@@ -58,11 +66,12 @@ export class Sender {
   #asked = -Infinity;
 
   /** `from`: the position that the client has requested. */
-  constructor(standby: Standby, session: Session, slot: Slot, from: number, publications: readonly string[]) {
+  constructor(standby: Standby, session: Session, slot: Slot, from: number, { publications, messages }: Sent) {
     this.#standby = standby;
     this.#session = session;
     this.#slot = slot;
     this.#publications = publications;
+    this.#sendsMessages = messages;
     this.#from = Math.max(from, slot.confirmed);
     this.#sent = slot.confirmed;
     this.#heard = session.clock.now;
@@ -138,7 +147,7 @@ export class Sender {
     let hasBegun = false;
     for (const change of transaction.changes) {
       const tables = change.tables.filter(({ oid }) => this.#isPublished(oid, transaction, change));
-      if (!tables.length) continue;
+      if (change.kind === "message" ? !this.#sendsMessages : !tables.length) continue;
       if (!hasBegun) this.#log(change.position, pgoutput.begin(transaction));
       hasBegun = true;
       for (const table of tables) this.#tell(table);
@@ -184,7 +193,8 @@ export class Sender {
     this.#log(0, pgoutput.relation(table));
   }
 
-  #bodyOf({ kind, old = [], new: values = [] }: LoggedChange, tables: readonly LoggedTable[]): Uint8Array {
+  #bodyOf(change: LoggedChange, tables: readonly LoggedTable[]): Uint8Array {
+    const { kind, old = [], new: values = [] } = change;
     const { forms } = this.#session;
     const [table] = tables as [LoggedTable];
     switch (kind) {
@@ -196,6 +206,8 @@ export class Sender {
         return pgoutput.delete_({ table, values: old }, forms);
       case "truncate":
         return pgoutput.truncate(tables);
+      case "message":
+        return pgoutput.message(change);
     }
   }
 

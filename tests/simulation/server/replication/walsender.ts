@@ -121,7 +121,8 @@ function* start({ slot: name, position, options }: Start, session: Session, stan
   const slot = world.slots.acquire(name, processId);
   yield* session.think("statement", "START_REPLICATION");
   const publications = checked(slot.name, () => publicationsOf(options, world.around.version));
-  const sender = new Sender(standby, session, slot, position, publications);
+  const messages = ["true", "on", "1"].includes(options.get("messages") ?? "");
+  const sender = new Sender(standby, session, slot, position, { publications, messages });
   if (!(yield* sender.run())) return false;
   // The second CommandComplete is for libpqrcv_endstreaming.
   standby.send(commandComplete("COPY 0"));

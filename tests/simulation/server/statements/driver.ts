@@ -21,6 +21,7 @@ import {
   type Type,
   type Value,
 } from "../values.ts";
+import { cacheQuestion } from "./cache-questions.ts";
 import { clusterQuestion } from "./cluster-questions.ts";
 import { setConfig } from "./functions.ts";
 import { begin } from "./select.ts";
@@ -39,7 +40,7 @@ export function driversOwn(text: string, form: string): Statement | undefined {
   if (text.startsWith("select pg_catalog.json_object_agg(name, pg_catalog.to_regtype(name)")) return names(text);
   const settings = SCOPE.exec(form)?.[1];
   if (settings) return scope(text, settings);
-  return clusterQuestion(text, form);
+  return clusterQuestion(text, form) ?? cacheQuestion(text, form);
 }
 
 // -- the settings of a scope ------------------------------------------------------------------------------------------

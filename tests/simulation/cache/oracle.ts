@@ -1,0 +1,124 @@
+// Judges each answer that the cache serves, from what the server's tables have had, and when.
+//
+// The property: no answer lacks a commit which was visible for longer than
+//
+//   the lag of purges + what a cache takes (`settle`, `maxFill`, propagation)
+//
+// Time in which the invalidator says itself that it is down or far behind does not count, since nothing can be purged
+// then, nor does the time until its life has purged everything for the second time (docs/cache.md). That it comes back,
+// the session checks.
+//
+// Rows are numbers, `1000 * table` and up, each written once. So an answer shows which commits it has seen.
+import type { Clock } from "../contract.ts";
+import type { Server } from "../server/server.ts";
+
+/** A moment: the clock, and how much of it did not count. */
+interface When {
+  readonly at: number;
+  readonly lost: number;
+}
+
+/** Maximum milliseconds. */
+export interface Bounds {
+  /** From when a commit is visible to the last answer without it. */
+  readonly age: number;
+  /** From when the invalidator is well again until that holds. */
+  readonly recovery: number;
+}
+
+/** The table of a view from then on. */
+interface Stay extends When {
+  readonly table: number;
+}
+
+export class Oracle {
+  readonly faults: string[] = [];
+  served = 0;
+  readonly #clock: Clock;
+  readonly #server: Server;
+  readonly #bounds: Bounds;
+  /** Whether purges happen now, as far as the invalidator says. */
+  readonly #isWell: () => boolean;
+  /** By table and number: when it became visible. */
+  readonly #rows: Map<number, When>[] = [];
+  /** By name of the view. */
+  readonly #stays = new Map<string, Stay[]>();
+  #commits = -1;
+  #lost = 0;
+  #last = 0;
+  /** Since when it has been well. */
+  #wellSince: number | undefined;
+
+  constructor(clock: Clock, server: Server, bounds: Bounds, isWell: () => boolean) {
+    this.#clock = clock;
+    this.#server = server;
+    this.#bounds = bounds;
+    this.#isWell = isWell;
+  }
+
+  /** Called between two events. */
+  look(): void {
+    const { now } = this.#clock;
+    const counts = this.#wellSince !== undefined && this.#last - this.#wellSince > this.#bounds.recovery;
+    if (!counts) this.#lost += now - this.#last;
+    this.#last = now;
+    if (!this.#isWell()) this.#wellSince = undefined;
+    else this.#wellSince ??= now;
+    const { commits } = this.#server.world;
+    if (commits.count === this.#commits) return;
+    this.#commits = commits.count;
+    const when = { at: now, lost: this.#lost };
+    for (const table of this.#server.world.tables) {
+      const number = Number(/^t(\d)$/.exec(table.name)?.[1]);
+      if (table.of) this.#stay(table.name, Number(table.of.name.slice(1)), when);
+      else if (number >= 0)
+        this.#add(
+          number,
+          table.visible().map(({ values }) => values[0] as number),
+          when,
+        );
+    }
+  }
+
+  #stay(view: string, table: number, when: When): void {
+    const stays = this.#stays.get(view) ?? [];
+    if (stays.at(-1)?.table !== table) this.#stays.set(view, [...stays, { ...when, table }]);
+  }
+
+  #add(table: number, numbers: readonly number[], when: When): void {
+    const rows = (this.#rows[table] ??= new Map());
+    for (const n of numbers) if (!rows.has(n)) rows.set(n, when);
+  }
+
+  /** Judges an answer that is served now. `isOwn`: it was read for this request, and is as old as that took. */
+  judge(source: string, body: string, isOwn: boolean): void {
+    this.served++;
+    const numbers = body
+      .split("\n")
+      .filter(Boolean)
+      .map((line) => (JSON.parse(line) as { n: number }).n);
+    const table = Math.floor(numbers[0]! / 1_000);
+    const fault = this.#wrongWith(source, table, new Set(numbers), isOwn);
+    if (fault) this.faults.push(`${source} at ${this.#clock.now.toFixed(1)}: ${fault}`);
+  }
+
+  #wrongWith(source: string, table: number, numbers: ReadonlySet<number>, isOwn: boolean): string | undefined {
+    const rows = this.#rows[table] ?? new Map<number, When>();
+    const invented = [...numbers].filter((n) => !rows.has(n));
+    if (invented.length) return `it has what was never visible there: ${invented.join()}`;
+    const stays = this.#stays.get(source);
+    const at = stays?.map((stay) => stay.table).lastIndexOf(table);
+    if (stays ? at! < 0 : source !== `t${table}`) return `it has rows of t${table}`;
+    if (isOwn) return undefined;
+    const left = stays?.[at! + 1];
+    if (left && this.#since(left) > this.#bounds.age) return `it left t${table} ${this.#since(left).toFixed(1)} ms ago`;
+    for (const [n, when] of rows)
+      if (!numbers.has(n) && (!left || when.at < left.at) && this.#since(when) > this.#bounds.age)
+        return `it lacks ${n}, which was visible for ${this.#since(when).toFixed(1)} ms`;
+    return undefined;
+  }
+
+  #since({ at, lost }: When): number {
+    return this.#clock.now - at - (this.#lost - lost);
+  }
+}

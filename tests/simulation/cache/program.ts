@@ -1,0 +1,154 @@
+// What a simulated session of the cache does, as data that a seed draws and that can be reduced step by step.
+//
+// Must not know how it is played (session.ts).
+import { Dice } from "../../random/dice.ts";
+import type { Fault, Weather } from "../network.ts";
+
+/** Tables are `t0` to `t2`; views are `v0` and `v1`, each of all rows of one table. */
+export const TABLES = 3;
+export const VIEWS = 2;
+/** What can be asked: a table, or a view. */
+export const SOURCES = ["t0", "t1", "v0", "v1"] as const;
+
+export interface CacheProgram {
+  readonly seed: number;
+  readonly version: 15 | 18;
+  /** Maximum virtual milliseconds that each step of the server may take. */
+  readonly thinks: number;
+  /** Maximum milliseconds from a commit's record in the log until it is visible. */
+  readonly gap: number;
+  readonly weather: Weather;
+  /** Faults of the links of isolates. */
+  readonly faults: readonly Fault[];
+  /** A pool, or a client for each request, as in a Worker. */
+  readonly caller: "pool" | "client";
+  readonly isolates: number;
+  /** Seconds for which answers may be stored. */
+  readonly maxAge: number;
+  /** Once in so many times: a purge is refused, a call to the invalidator is lost. 0: never. */
+  readonly refusesPurges: number;
+  readonly losesCalls: number;
+  readonly writes: readonly Write[];
+  readonly reads: readonly Read[];
+  readonly happenings: readonly Happening[];
+}
+
+/** A transaction. `view`: it moves a view to the table, in place of a row. */
+export interface Write {
+  readonly at: number;
+  readonly table: number;
+  readonly view?: number;
+  /** Milliseconds from its change to its commit. */
+  readonly lasts: number;
+}
+
+/** A request to a data centre. */
+export interface Read {
+  readonly at: number;
+  readonly source: number;
+  readonly centre: number;
+  readonly isolate: number;
+  /** Milliseconds that the body takes. */
+  readonly slow: number;
+}
+
+/**
+ * `crash`: the invalidator is gone, for `lasts`. `replace`: another one runs, and the old one goes on for `lasts`.
+ * `lose slot`: it crashes, and its slot is dropped. `lose stream`: the server ends its connection. `restart`, `panic`:
+ * of the server. `new isolate`: one has to learn everything.
+ */
+export interface Happening {
+  readonly at: number;
+  readonly kind: "crash" | "replace" | "lose slot" | "lose stream" | "restart" | "panic" | "new isolate";
+  readonly lasts: number;
+}
+
+const LENGTH = 7_000;
+/** The last write. A later one would purge what an earlier one should have purged. */
+const LAST_WRITE = 4_000;
+const CALM: Weather = { latency: 1, jitter: 0, split: "whole" };
+
+export function drawCache(seed: number): CacheProgram {
+  const dice = new Dice(seed ^ 0x3c6ef372);
+  const isQuiet = dice.oneIn(3);
+  const isolates = 1 + dice.below(3);
+  const writes = sorted(Array.from({ length: dice.pick([2, 4, 8, 25]) }, () => write(dice)));
+  const reads = Array.from({ length: dice.pick([20, 40, 80]) }, () => read(dice, isolates));
+  return {
+    seed,
+    version: dice.pick([15, 18] as const),
+    thinks: dice.pick([0, 0, 2, 20]),
+    gap: dice.pick([0, 0, 20, 300]),
+    weather: { latency: dice.pick([0.1, 1, 1, 20]), jitter: dice.pick([0, 0, 1, 30]), split: "whole" },
+    faults: isQuiet || dice.oneIn(2) ? [] : Array.from({ length: 1 + dice.below(3) }, () => fault(dice)),
+    caller: dice.pick(["pool", "client"] as const),
+    isolates,
+    maxAge: dice.pick([1, 2, 60, 60]),
+    refusesPurges: isQuiet ? 0 : dice.pick([0, 10, 3]),
+    losesCalls: isQuiet ? 0 : dice.pick([0, 20, 5]),
+    writes,
+    reads: sorted([...reads, ...writes.flatMap((one) => around(dice, one, isolates))]),
+    happenings: isQuiet ? [] : sorted(Array.from({ length: dice.below(4) }, () => happening(dice))),
+  };
+}
+
+const sorted = <Item extends { readonly at: number }>(list: Item[]): Item[] => list.sort((a, b) => a.at - b.at);
+
+function write(dice: Dice): Write {
+  const lasts = dice.below(dice.pick([2, 30, 30, 1_500]));
+  const moves = dice.oneIn(10) ? { view: dice.below(VIEWS) } : {};
+  return { at: dice.below(LAST_WRITE), table: dice.below(moves.view === undefined ? 2 : TABLES), ...moves, lasts };
+}
+
+function read(dice: Dice, isolates: number): Read {
+  return {
+    at: dice.below(LENGTH),
+    source: dice.below(SOURCES.length),
+    centre: dice.below(2),
+    isolate: dice.below(isolates),
+    slow: dice.below(dice.pick([1, 40, 250, 250, 700])),
+  };
+}
+
+/** Requests while the transaction ends, most of them for what it changes. */
+function around(dice: Dice, { at, lasts, view, table }: Write, isolates: number): Read[] {
+  const changed = SOURCES.indexOf(view === undefined ? (`t${table}` as "t0") : (`v${view}` as "v0"));
+  return Array.from({ length: 3 }, () => {
+    const one = read(dice, isolates);
+    const source = changed >= 0 && !dice.oneIn(3) ? changed : one.source;
+    return { ...one, source, at: Math.max(0, at + lasts - 300 + dice.below(400)) };
+  });
+}
+
+function happening(dice: Dice): Happening {
+  const kinds = ["crash", "crash", "replace", "lose slot", "lose stream", "lose stream", "restart", "panic"] as const;
+  return {
+    at: dice.below(LENGTH),
+    kind: dice.oneIn(4) ? "new isolate" : dice.pick(kinds),
+    lasts: dice.below(dice.pick([5, 300, 2_000])),
+  };
+}
+
+function fault(dice: Dice): Fault {
+  const link = dice.below(dice.pick([2, 6, 30]));
+  const kind = dice.pick(["refuse", "fin", "rst", "rst"] as const);
+  if (kind === "refuse") return { link, kind };
+  return { link, kind, behind: dice.pick(["C", "C", "Z", "D"]), nth: 1 + dice.below(dice.pick([3, 12, 60])) };
+}
+
+/** Yields programs that are each a little smaller than this one. */
+export function* smallerCaches(program: CacheProgram): Generator<CacheProgram> {
+  for (const list of ["happenings", "faults", "writes", "reads"] as const)
+    for (const less of shorter<unknown>(program[list])) yield { ...program, [list]: less };
+  const plain = { thinks: 0, gap: 0, losesCalls: 0, refusesPurges: 0, caller: "pool" } as const;
+  for (const [name, value] of Object.entries(plain))
+    if (program[name as keyof typeof plain] !== value) yield { ...program, [name]: value };
+  if (JSON.stringify(program.weather) !== JSON.stringify(CALM)) yield { ...program, weather: CALM };
+}
+
+/** Yields the list without each half, quarter …, down to each item. */
+function* shorter<Item>(list: readonly Item[]): Generator<Item[]> {
+  for (let size = list.length >> 1; size > 0; size >>= 1)
+    for (let from = 0; from < list.length; from += size) yield [...list.slice(0, from), ...list.slice(from + size)];
+  if (list.length === 1) yield [];
+}

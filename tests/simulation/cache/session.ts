@@ -1,0 +1,324 @@
+// One simulated session of `pgz-edge/cache`: a server, isolates that answer by `cached`, a cache in front of them, and
+// an invalidator that crashes, loses its slot and its stream.
+//
+// What must hold, whatever is drawn:
+//   no answer that is served is older than the bound (oracle.ts)
+//   where nothing happens to servers, links or processes, no request fails
+//   a while after the last event, answers of each statement are stored and served from there
+//   in the end no backend, transaction, lock, socket, timer or handle of the wasm is left
+//
+// Knows the parts and what must hold in the end. Must not know what is purged when, or what the driver asks.
+import { cached, type CacheInvalidator } from "../../../js/cache.ts";
+import type * as pgz from "../../../js/index.ts";
+import { driver } from "../driver.ts";
+import { Network } from "../network.ts";
+import { registered } from "../patches.ts";
+import { Server } from "../server/server.ts";
+import { addView } from "../server/statements/cache-questions.ts";
+import { attributesOf, Table } from "../server/tables.ts";
+import { Transaction } from "../server/transactions.ts";
+import { int4 } from "../server/values.ts";
+import { described, uncaught, watched } from "../session.ts";
+import { tapOf } from "../tap.ts";
+import { World } from "../world.ts";
+import { Front, TIMES } from "./front.ts";
+import { OPTIONS, Process, stubOf } from "./link.ts";
+import { Oracle } from "./oracle.ts";
+import { SOURCES, TABLES, VIEWS, type CacheProgram, type Happening, type Read, type Write } from "./program.ts";
+
+export interface CacheReport {
+  readonly program: CacheProgram;
+  readonly faults: string[];
+  readonly fingerprint: string;
+  readonly lines: readonly string[];
+  readonly events: number;
+  readonly counts: Readonly<Record<string, number>>;
+}
+
+/** Virtual milliseconds after the last request, within which everything that is left must end by itself. */
+const REST = 400_000;
+/** Milliseconds between two requests for each statement at the end, and how many. The longest pause is a minute. */
+const LAST_PAUSE = 1_000;
+const LAST_REQUESTS = 150;
+
+/** Milliseconds: what counts as far behind. Most of it is the pause of two heartbeats. */
+const FAR = OPTIONS.maxLag / 2;
+/** Milliseconds of the invalidator's timer, and of a purge. */
+const SLACK = 200;
+const RECOVERY = OPTIONS.settle + OPTIONS.maxFill + TIMES.propagation + SLACK;
+/** The bound of the page. */
+const BOUNDS = { age: FAR + RECOVERY, recovery: RECOVERY };
+
+let sessions = 0;
+
+export async function playCache(program: CacheProgram, keepsLines = false): Promise<CacheReport> {
+  return await watched(() => new CacheSession(program, keepsLines).play());
+}
+
+/** An isolate of the program. */
+interface Isolate {
+  readonly url: string;
+  readonly pool: pgz.Pool | undefined;
+}
+
+class CacheSession {
+  readonly #program: CacheProgram;
+  readonly #world: World;
+  readonly #server: Server;
+  readonly #front: Front;
+  readonly #oracle: Oracle;
+  readonly #invalidator: CacheInvalidator;
+  readonly #faults: string[] = [];
+  readonly #networks: Network[] = [];
+  readonly #domain = `f${++sessions}.test`;
+  /** Of isolates, whose links have faults. */
+  readonly #links: Network;
+  readonly #isolates: Isolate[] = [];
+  readonly #pools: pgz.Pool[] = [];
+  #hosts = 0;
+  /** The process that gets the calls. */
+  #process: Process | undefined;
+  readonly #dying: Promise<void>[] = [];
+  /** The number of requests that have failed. */
+  #failed = 0;
+  #rows = 1;
+
+  constructor(program: CacheProgram, keepsLines: boolean) {
+    this.#program = program;
+    const world = (this.#world = new World(program.seed, keepsLines));
+    const { version, thinks, gap, losesCalls: loses, weather } = program;
+    const [dice, gaps] = [world.dice("server"), world.dice("gap")];
+    this.#server = new Server(world, dice, {
+      ...{ version, authentication: "trust", maxConnections: 100, roles: { app: { password: "secret" } } },
+      thinkTime: () => (thinks ? dice.below(thinks * 100) / 100 : 0),
+      visibleAfter: () => (gap ? gaps.below(gap * 100) / 100 : 0),
+    });
+    this.#fill();
+    this.#front = new Front(world, world.dice("front"));
+    this.#oracle = new Oracle(world, this.#server, BOUNDS, () => this.#process?.isWell(FAR) === true);
+    const ways = { clock: world, dice: world.dice("calls"), latency: weather.latency * 2, loses };
+    this.#invalidator = stubOf(() => this.#process, ways);
+    this.#links = this.#network(program.faults);
+    world.onRest = () => this.#oracle.look();
+  }
+
+  /** Each table has a first row. */
+  #fill(): void {
+    const { world } = this.#server;
+    const writer = new Transaction(world.nextTransaction(), 0, world.locks);
+    const tables = Array.from({ length: TABLES }, (_, at) => {
+      const table = new Table({ oid: world.newOid(), name: `t${at}` }, attributesOf([["n", int4]]), world.commits);
+      table.insert(writer, [1_000 * at]);
+      return table;
+    });
+    world.tables.push(...tables);
+    world.commit(writer);
+    for (let view = 0; view < VIEWS; view++) addView(world, `v${view}`, tables[view]!);
+    world.publications.add(
+      "cache",
+      tables.map(({ oid }) => oid),
+      0,
+    );
+  }
+
+  async play(): Promise<CacheReport> {
+    const { faults, world } = { faults: this.#faults, world: this.#world };
+    const handles = registered;
+    const end = await world.run(() => this.#main());
+    if (end.kind === "failed") faults.push(`the session itself: ${described(end.error)}`);
+    if (end.kind === "stuck") faults.push(`stuck behind ${world.events} events`);
+    await world.runFor(REST);
+    faults.push(...this.#oracle.faults);
+    this.#atRest(handles);
+    const { served } = this.#oracle;
+    return {
+      ...{ program: this.#program, faults, fingerprint: world.fingerprint, lines: world.lines, events: world.events },
+      counts: { ...this.#front.counts, served, failed: this.#failed },
+    };
+  }
+
+  async #main(): Promise<void> {
+    const { writes, reads, happenings, isolates } = this.#program;
+    const writer = driver.createPool(this.#url(this.#network()), this.#options({ max: 10 }));
+    this.#pools.push(writer);
+    for (let at = 0; at < isolates; at++) this.#isolates.push(this.#isolate());
+    this.#start();
+    const at = async (time: number, work: () => Promise<unknown>) => {
+      await this.#until(time);
+      await work();
+    };
+    await Promise.all([
+      ...writes.map((write) => at(write.at, () => this.#write(writer, write))),
+      ...reads.map((read) => at(read.at, () => this.#read(read))),
+      ...happenings.map((happening) => at(happening.at, () => this.#happens(happening))),
+    ]);
+    await this.#untilStored();
+    await Promise.all(this.#dying);
+    await this.#process!.end();
+    await Promise.all(this.#pools.map((pool) => pool.close()));
+  }
+
+  #until(time: number): Promise<void> {
+    return new Promise((resolve) => void this.#world.after(time - this.#world.now, resolve));
+  }
+
+  #pause(milliseconds: number): Promise<void> {
+    return this.#until(this.#world.now + milliseconds);
+  }
+
+  // -- processes ------------------------------------------------------------------------------------------------------
+
+  #network(faults: CacheProgram["faults"] = []): Network {
+    const number = this.#networks.length;
+    const dice = (purpose: string) => this.#world.dice(`network ${number} ${purpose}`);
+    const tap = tapOf(this.#world, undefined, () => {});
+    const network = new Network(this.#world, dice, this.#program.weather, faults, tap, () => {});
+    this.#networks.push(network);
+    return network;
+  }
+
+  /** A name that no other process of the session has. */
+  #url(network: Network): string {
+    const host = `h${this.#hosts++}.${this.#domain}`;
+    network.addHost(host, this.#server);
+    this.#connects.set(host, network);
+    return `postgres://app:secret@${host}/simulation`;
+  }
+
+  readonly #connects = new Map<string, Network>();
+
+  #options(more: pgz.PoolOptions = {}): pgz.PoolOptions {
+    const connect: NonNullable<pgz.PoolOptions["connect"]> = (options) =>
+      this.#connects.get(options.host)!.connector({ readsWhileIdle: true })(options);
+    return { sslmode: "disable", timeout: 20_000, connectTimeout: 3_000, connect, ...more };
+  }
+
+  #isolate(): Isolate {
+    const url = this.#url(this.#links);
+    const pool = this.#program.caller === "pool" ? driver.createPool(url, this.#options({ max: 3 })) : undefined;
+    if (pool) this.#pools.push(pool);
+    return { url, pool };
+  }
+
+  #start(): void {
+    const network = this.#network();
+    const refusals = this.#world.dice(`refusals ${this.#networks.length}`);
+    const { refusesPurges } = this.#program;
+    const db = driver.createPool(this.#url(network), this.#options({ max: 3 }));
+    const refuses = () => refusesPurges > 0 && refusals.oneIn(refusesPurges);
+    this.#process = new Process(db, network, (tags) => this.#front.purge(tags, refuses()));
+  }
+
+  async #happens({ kind, lasts }: Happening): Promise<void> {
+    this.#world.note("beside", kind);
+    const old = this.#process;
+    const { slots } = this.#server.world;
+    switch (kind) {
+      case "crash":
+      case "lose slot":
+        if (old && !old.isDead) this.#dying.push(old.kill());
+        await this.#pause(Math.max(lasts, 1));
+        if (kind === "lose slot")
+          for (const slot of slots.all) if (slot.processId === undefined) slots.drop(slot.name, 0);
+        if (this.#process === old) this.#start();
+        return;
+      case "replace":
+        this.#start();
+        await this.#pause(lasts);
+        if (old && !old.isDead) this.#dying.push(old.kill());
+        return;
+      case "lose stream":
+        for (const { processId } of slots.all) if (processId !== undefined) this.#server.terminate(processId);
+        return;
+      case "restart":
+        return this.#server.restart(50 + lasts);
+      case "panic":
+        return this.#server.crash(50 + lasts);
+      case "new isolate":
+        this.#isolates[0] = this.#isolate();
+    }
+  }
+
+  /** Whether a request may fail. */
+  get #isDisturbed(): boolean {
+    const { faults, happenings } = this.#program;
+    return faults.length > 0 || happenings.some(({ kind }) => kind === "restart" || kind === "panic");
+  }
+
+  // -- programs -------------------------------------------------------------------------------------------------------
+
+  async #write(writer: pgz.Pool, { table, view, lasts }: Write): Promise<void> {
+    const text =
+      view === undefined
+        ? `insert into t${table} values (${1_000 * table + this.#rows++})`
+        : `create or replace view v${view} as select * from t${table}`;
+    const work = async (tx: pgz.Transaction) => {
+      await tx.exec(text);
+      await this.#pause(lasts);
+    };
+    await writer.transaction(work).catch((error: unknown) => this.#failedWith(text, error));
+  }
+
+  async #read({ source, centre, isolate, slow }: Read): Promise<boolean> {
+    const name = SOURCES[source]!;
+    const url = `https://example.com/${name}`;
+    const { maxAge } = this.#program;
+    try {
+      const fetch = (headers: Headers) => this.#answer(this.#isolates[isolate]!, { method: "GET", url, headers }, name);
+      const { body, isHit } = await this.#front.get(centre, url, slow, fetch);
+      this.#world.note("front", `${name} at ${centre}${isHit ? " hit" : ""}: ${body.length}, for ${maxAge} s`);
+      this.#oracle.judge(name, body, !isHit);
+      return isHit;
+    } catch (error) {
+      // A body that is read too slowly.
+      if ((error as { code?: string }).code !== "QUERY_TIMEOUT") this.#failedWith(name, error);
+      return false;
+    }
+  }
+
+  async #answer({ url, pool }: Isolate, request: Parameters<typeof cached>[0], name: string): Promise<Response> {
+    const options = { maxAge: this.#program.maxAge, invalidator: this.#invalidator };
+    const query = { text: `select n from ${name} order by n`, values: [] };
+    if (pool) return await cached(request, pool, query, options);
+    const client = driver.createClient(url, this.#options() as pgz.ClientOptions);
+    return await cached(request, client, query, { ...options, closeWhenDone: true });
+  }
+
+  #failedWith(what: string, error: unknown): void {
+    this.#failed++;
+    this.#world.note("failed", `${what}: ${String((error as { code?: string }).code)}`);
+    const isTyped = error instanceof driver.PgzError && !(error instanceof driver.UsageError);
+    if (isTyped && this.#isDisturbed) return;
+    this.#faults.push(`${what} at ${this.#world.now.toFixed(1)}: ${described(error)}`);
+  }
+
+  /** Until an answer of each statement is served from what is stored. */
+  async #untilStored(): Promise<void> {
+    const left = new Set(SOURCES.keys());
+    for (let turn = 0; left.size && turn < LAST_REQUESTS; turn++) {
+      for (const source of [...left]) {
+        const read = { at: 0, source, centre: turn % 2, isolate: 0, slow: 0 };
+        if ((await this.#read(read)) && this.#process!.isWell(FAR)) left.delete(source);
+      }
+      await this.#pause(LAST_PAUSE / 4);
+    }
+    for (const source of left) this.#faults.push(`answers of ${SOURCES[source]} are not stored any more`);
+  }
+
+  // -- the end --------------------------------------------------------------------------------------------------------
+
+  #atRest(handles: number): void {
+    const [faults, server, world] = [this.#faults, this.#server, this.#world];
+    for (const network of this.#networks) {
+      faults.push(...network.violations);
+      if (network.open) faults.push(`${network.open} sockets are left`);
+    }
+    for (const error of uncaught) faults.push(`nobody caught ${described(error)}`);
+    if (world.timers) faults.push(`${world.timers} timers are left`);
+    if (registered !== handles) faults.push(`${registered - handles} handles of the wasm are left`);
+    for (const { state } of server.backends) faults.push(`a backend is left, ${state}`);
+    for (const text of server.unknownStatements) faults.push(`the server model does not know ${text}`);
+    if (server.locks.length) faults.push("locks are left");
+    if (server.openTransactions) faults.push("transactions are left");
+  }
+}

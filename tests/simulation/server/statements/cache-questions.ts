@@ -1,0 +1,228 @@
+// What `pgz-edge/cache` asks a server: the moment of a query, what a statement reads, and the questions of the
+// invalidator. Also the tree that the server shows of a statement, and a view that moves to another table.
+//
+// The texts are those of js/cache, so they cannot differ. Knows the answers. Must not know what is done with them.
+import { ANCESTORS, BEAT, NEW_XID } from "../../../../js/cache/run.ts";
+import { PUBLICATION, RELATIONS, ROUTINES, TYPES } from "../../../../js/cache/facts.ts";
+import { BEGINNING, ENDING } from "../../../../js/cache/learn.ts";
+import { STAMP } from "../../../../js/cache/moment.ts";
+import { notice, type PgError } from "../errors.ts";
+import { ACCESS_EXCLUSIVE } from "../locks.ts";
+import { textOf } from "../replication/log.ts";
+import type { Session } from "../session.ts";
+import { SYSTEM } from "../standing.ts";
+import { Table } from "../tables.ts";
+import { arrayOf, bool, int4, lsn, name, text as textType, type Type, type Value } from "../values.ts";
+import { findTable } from "./select.ts";
+import { quiet, type Execution, type Plan, type Rows, type Statement } from "./statement.ts";
+
+type Columns = readonly (readonly [name: string, type: Type])[];
+
+/** A question of our own: its parameters, its columns, and its rows. */
+interface Question {
+  readonly takes: readonly Type[];
+  readonly columns: Columns;
+  readonly rows: (execution: Execution) => readonly Value[][];
+}
+
+const oids = arrayOf(int4)!;
+
+// -- the moment -------------------------------------------------------------------------------------------------------
+
+const MOMENT: Columns = [
+  ["snapshot", textType],
+  ["isStandby", bool],
+  ["fingerprint", textType],
+  ["timeline", textType],
+];
+
+function momentOf({ world, user, transaction, database }: Session): Value[] {
+  const { isStandby, timeline } = world.standing;
+  return [...[world.snapshot(), isStandby, user, `${SYSTEM}/${timeline}/${database}`], transaction?.xid !== undefined];
+}
+
+// -- the catalog ------------------------------------------------------------------------------------------------------
+
+const BOOLS = (...names: string[]): Columns => names.map((one) => [one, bool] as const);
+
+/** Tables are ordinary ones. Each relation is a row, since each is named by the statement. */
+function relations({ session: { world }, parameters: [tops, , publication] }: Execution): Value[][] {
+  const { tables = new Set<number>() } = world.publications.find(publication as string) ?? {};
+  return (tops as number[]).flatMap((oid) => {
+    const table = world.tables.find((one) => one.oid === oid);
+    if (!table) return [];
+    const kind = table.of ? "v" : "r";
+    return [[oid, oid, `public.${table.name}`, kind, "p", true, false, false, tables.has(oid), false]];
+  });
+}
+
+/** Statements of the model call no functions and no operators. */
+const QUESTIONS: Readonly<Record<string, Question>> = {
+  [STAMP]: {
+    takes: [],
+    columns: [...MOMENT, ["seesOwn", bool]],
+    rows: ({ session }) => [momentOf(session)],
+  },
+  [BEGINNING]: {
+    takes: [],
+    columns: [
+      ...[...MOMENT, ...BOOLS("seesOwn", "isCitus")],
+      ...["a", "b", "c", "d"].map((one) => [one, textType] as const),
+    ],
+    rows: ({ session }) => {
+      session.transaction!.showsTrees = true;
+      return [[...momentOf(session), false, "on", "off", "log", null]];
+    },
+  },
+  [ENDING]: {
+    takes: [],
+    columns: [["set_config", textType]],
+    rows: ({ session }) => {
+      session.transaction!.showsTrees = false;
+      return [["off"]];
+    },
+  },
+  [RELATIONS]: {
+    takes: [oids, oids, name],
+    columns: [
+      ["top", int4],
+      ["oid", int4],
+      ...["name", "kind", "persistence"].map((one) => [one, textType] as const),
+      ...BOOLS("isHeap", "hasPolicies", "isSystem", "isPublished", "isFiltered"),
+    ],
+    rows: relations,
+  },
+  [PUBLICATION]: {
+    takes: [name],
+    columns: BOOLS("insert", "update", "delete", "truncate", "viaRoot"),
+    rows: ({ session, parameters: [publication] }) =>
+      session.world.publications.find(publication as string) ? [[true, true, true, true, false]] : [],
+  },
+  [ROUTINES]: {
+    takes: [oids, oids, oids],
+    columns: [["oid", int4], ["name", textType], ["volatility", textType], ...BOOLS("isBuiltIn", "isWire")],
+    rows: () => [],
+  },
+  [TYPES]: {
+    takes: [oids, oids],
+    columns: [
+      ["oid", int4],
+      ["name", textType],
+      ["parts", oids],
+      ["checks", arrayOf(textType)!],
+      ...BOOLS("isTemporary"),
+    ],
+    rows: ({ parameters: [types] }) => (types as number[]).map((oid) => [oid, String(oid), [oid], [], false]),
+  },
+
+  // -- the invalidator ------------------------------------------------------------------------------------------------
+
+  [NEW_XID]: {
+    takes: [],
+    columns: [
+      ["xid", textType],
+      ["timeline", textType],
+    ],
+    rows: ({ session }) => {
+      session.write();
+      return [[String(session.transaction!.xid), momentOf(session)[3]!]];
+    },
+  },
+  [BEAT]: {
+    takes: [textType],
+    columns: [
+      ["pg_logical_emit_message", lsn],
+      ["armed", bool],
+    ],
+    rows: ({ session, parameters: [beat] }) => {
+      emit(session, "pgz-edge/cache-heartbeat", beat as string);
+      return [[textOf(session.world.log.end), true]];
+    },
+  },
+  [ANCESTORS]: {
+    takes: [int4],
+    columns: [
+      ["ancestors", oids],
+      ["snapshot", textType],
+    ],
+    rows: ({ session }) => [[[], session.world.snapshot()]],
+  },
+};
+
+function emit(session: Session, prefix: string, content: string): void {
+  session.write();
+  const logged = session.world.log.message(prefix, content);
+  session.transaction!.add({ ...(logged && { logged }) });
+}
+
+/** Returns the statement, or `undefined` if it is none of these. */
+export function cacheQuestion(text: string, form: string): Statement | undefined {
+  const question = Object.hasOwn(QUESTIONS, text) ? QUESTIONS[text] : undefined;
+  return question ? asked(text, question) : movedView(text, form);
+}
+
+function asked(text: string, { takes, columns, rows }: Question): Statement {
+  return {
+    text,
+    tables: [],
+    analyse: (_, parameters) => {
+      takes.forEach((type, at) => parameters.use(at + 1, type));
+      return {
+        kind: "select",
+        columns: columns.map(([column, type]) => ({ name: column, type })),
+        *run(execution): Rows {
+          execution.session.see();
+          for (const row of rows(execution)) yield row;
+          return "SELECT";
+        },
+      };
+    },
+  };
+}
+
+// -- views ------------------------------------------------------------------------------------------------------------
+
+/** The event triggers of cache.sql tell of it. The view must be there already, from `addView`. */
+function movedView(text: string, form: string): Statement | undefined {
+  const [, view, target] = /^create or replace view (\w+) as select \* from (\w+)$/.exec(form) ?? [];
+  if (!view) return undefined;
+  return {
+    text,
+    tables: [{ name: view, mode: ACCESS_EXCLUSIVE }],
+    analyse: () =>
+      quiet(({ session }) => {
+        const [moved, to] = [findTable(view, session, text), findTable(target!, session, text)];
+        session.write();
+        session.transaction!.add({
+          keep: () => {
+            moved.of = to;
+            session.world.catalogVersion++;
+          },
+        });
+        emit(session, "pgz-edge/cache", "CREATE VIEW");
+        return "CREATE VIEW";
+      }),
+  };
+}
+
+/** Adds a view of all of a table to a server that nothing has asked yet. */
+export function addView(world: Session["world"], view: string, of: Table): void {
+  world.tables.push(new Table({ oid: world.newOid(), name: view, of }, of.attributes, world.commits));
+}
+
+// -- trees ------------------------------------------------------------------------------------------------------------
+
+/** What the server says of a statement that it parses, where `debug_print_rewritten` is on. */
+export function treeShown({ tables }: Statement, { columns = [] }: Plan, session: Session): PgError {
+  const named = tables.map((one) => session.world.table(one.name, session)!);
+  const read = named.flatMap((table) => [table, ...(table.of ? [table.of] : [])]);
+  const entries = read.map(({ oid }) => `{RANGETBLENTRY :rtekind 0 :relid ${oid} :inh true}`);
+  const targets = columns.map(({ name: column, type, tableOid = 0, attribute = 0 }, at) => {
+    const of = `:resname ${column} :resorigtbl ${tableOid} :resorigcol ${attribute}`;
+    const variable = `{VAR :varno 1 :varattno ${attribute} :vartype ${type.oid}}`;
+    return `{TARGETENTRY :expr ${variable} :resno ${at + 1} ${of} :resjunk false}`;
+  });
+  const lists = `:rtable (${entries.join(" ")}) :targetList (${targets.join(" ")})`;
+  const detail = `({QUERY :commandType 1 :hasRowSecurity false ${lists} :rowMarks <>})`;
+  return notice("LOG", "00000", "rewritten parse tree:", { detail });
+}

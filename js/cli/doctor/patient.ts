@@ -75,9 +75,9 @@ export class Patient {
     }
   }
 
-  async #handover(more: LogInOptions): Promise<Handover | PgzError> {
+  async #handover({ replication, ...more }: LogInOptions): Promise<Handover | PgzError> {
     this.#task.signal.throwIfAborted();
-    return await logIn({ ...this.#input(), ...more }).catch((error: unknown) => error as PgzError);
+    return await logIn({ ...this.#input(), ...more }, { replication }).catch((error: unknown) => error as PgzError);
   }
 
   #input(): LogInOptions {
@@ -86,9 +86,10 @@ export class Patient {
   }
 
   /** Returns the first row; `undefined` if the server refuses the question or does not answer in time. */
-  async ask<Row>(client: Client, text: string): Promise<Row | undefined> {
-    this.#task.signal.throwIfAborted();
-    const { rows } = await client.query<Row>(text, { signal: this.#task.signal }).catch(() => ({ rows: [] }));
+  async ask<Row>(client: Client, text: string, values: readonly string[] = []): Promise<Row | undefined> {
+    const { signal } = this.#task;
+    signal.throwIfAborted();
+    const { rows } = await client.query<Row>({ text, values }, { signal }).catch(() => ({ rows: [] }));
     return rows[0];
   }
 }

@@ -20,6 +20,7 @@ import { FACTS } from "../../../js/testing/driver.ts";
 import { SETTLE } from "../../../js/testing/settle.ts";
 import { ROWS_ABOUT } from "../../../js/cli/copy-out.ts";
 import { KINDS } from "../../../js/cli/csv-arrays.ts";
+import { CACHE_PUBLICATION, CACHE_SETUP } from "../../../js/cli/doctor/cache.ts";
 import { deallocation, MARKED, NAMED, PROCESS } from "../../../js/cli/doctor/pooler.ts";
 import * as doctor from "../../../js/cli/doctor/server.ts";
 import { CATALOG_PATH, DESCRIBE_TABLE, LIST_TABLES, TABLE_OID } from "../../../js/cli/mcp/catalog.ts";
@@ -200,6 +201,8 @@ const nulls = (count: number) => ({ values: Array<null>(count).fill(null) });
 const commandLine: OwnStatement[] = [
   names("cli/copy-out.ts", ROWS_ABOUT, { values: ["pg_catalog.pg_class"] }),
   names("cli/csv-arrays.ts", KINDS, { values: ["{1009,199}"] }),
+  names("cli/doctor/cache.ts", CACHE_SETUP, { values: [] }),
+  names("cli/doctor/cache.ts", CACHE_PUBLICATION, { values: ["p"] }),
   names("cli/doctor/pooler.ts", PROCESS, { values: [] }),
   names("cli/doctor/pooler.ts", NAMED, { values: [] }),
   names("cli/doctor/server.ts", doctor.VERSION, { values: [] }),

@@ -9,7 +9,7 @@ import { BoundedMap } from "../util/bounded.ts";
 
 /** What a cache may have under a URL. */
 interface Claim {
-  /** A hash of what decides the rows; undefined: two were seen. */
+  /** The name of what decides the rows; undefined: two were seen. */
   readonly rows: string | undefined;
   readonly tags: readonly string[];
   readonly until: number;

@@ -370,11 +370,11 @@ class Fill {
 
   async #open(id: string, place: Place): Promise<Opened> {
     const { maxAge, invalidator } = this.#options;
-    const hashes = await this.#hashes(place);
+    const names = await this.#names(place);
     const { fingerprint, timeline } = place;
     const isSeparated = this.#separation !== "";
     const of = { fingerprint, timeline, maxAge: maxAge * 1_000, validators: this.#validators, isSeparated };
-    return await invalidator.open({ id, ...of, ...hashes });
+    return await invalidator.open({ id, ...of, ...names });
   }
 
   async #known(answer: Promise<Opened>, since: number): Promise<Known> {
@@ -385,23 +385,21 @@ class Fill {
     return opened as Known;
   }
 
-  async #hashes({ fingerprint }: Place): Promise<Pick<FillOpening, "statement" | "url" | "rows" | "representation">> {
-    const place = [this.#request.url, this.#separation];
-    const what = [this.#statement, this.#values, fingerprint, this.#scope];
-    const [statement, url, rows, representation] = await Promise.all([
-      hashOf([this.#statement]),
-      hashOf(place),
+  async #names({ fingerprint }: Place): Promise<Pick<FillOpening, "statement" | "url" | "rows" | "form">> {
+    const statement = await statementName(this.#statement);
+    const [url, rows, form] = await Promise.all([
+      nameOf([this.#request.url, this.#separation]),
       // The form of the rows may follow from a header that `Vary` names.
-      hashOf(what),
-      hashOf([...place, ...what, this.#shape]),
+      nameOf([statement, this.#values, fingerprint, this.#scope]),
+      nameOf(this.#shape),
     ]);
-    return { statement, url, rows, representation };
+    return { statement, url, rows, form };
   }
 
   /** The options that decide the bytes; with some that do not. */
-  get #shape(): object {
+  get #shape(): readonly unknown[] {
     const { signal: _, observer: __, timeout: ___, headers, ...shape } = this.#form;
-    return { ...shape, headers: [...new Headers(headers as HeadersInit | undefined)] };
+    return [shape, ...new Headers(headers as HeadersInit | undefined)];
   }
 
   async #close(id: string, { life, tags, snapshot, isStandby }: Omit<FillClosing, "id">): Promise<void> {
@@ -440,7 +438,7 @@ class Fill {
     if (life === undefined) return void readers.set(this.#key, DUE);
     const { pause } = readers.get(this.#key) ?? DUE;
     readers.set(this.#key, { dueAt: performance.now() + pause, pause: Math.min(2 * pause, LONGEST_PAUSE) });
-    const dependency = { statement: await hashOf([this.#statement]), tags: relations.map(tagOf), ...learned };
+    const dependency = { statement: await statementName(this.#statement), tags: relations.map(tagOf), ...learned };
     const told = (async () => await invalidator.remember({ life, ...dependency }))();
     await within(this.#timeout, told);
   }
@@ -465,8 +463,29 @@ async function within<T>(milliseconds: number, work: Promise<T>): Promise<T | un
   return result;
 }
 
-async function hashOf(what: readonly unknown[]): Promise<string> {
-  const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(JSON.stringify(what, asText)));
+// -- names ------------------------------------------------------------------------------------------------------------
+
+/**
+ * Characters from which on a hash takes the place of a text. In Node a digest takes 30 us and a thread; the invalidator
+ * keeps names by the ten thousand.
+ */
+const LONG = 80;
+/** By text: what a program asks again and again. */
+const statementNames = new BoundedMap<string, string>(1_000);
+
+async function statementName(text: string): Promise<string> {
+  const known = statementNames.get(text);
+  if (known !== undefined) return known;
+  const name = await nameOf([text]);
+  statementNames.set(text, name);
+  return name;
+}
+
+/** No hash begins as JSON does. */
+async function nameOf(what: readonly unknown[]): Promise<string> {
+  const text = JSON.stringify(what, asText);
+  if (text.length < LONG) return text;
+  const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
   return btoa(String.fromCharCode(...new Uint8Array(hash, 0, 18)));
 }
 

@@ -6,7 +6,7 @@ import { readSnapshot, type Snapshot } from "./visibility.ts";
 
 /** What was learned of a statement, as a role with its settings runs it. */
 export interface Dependency {
-  /** A hash of the statement's text. */
+  /** The name of the statement's text. */
   readonly statement: string;
   /** What else decides what the statement means: the role, the schemas it sees, settings (moment.ts). */
   readonly fingerprint: string;

@@ -61,7 +61,7 @@ const DEFAULTS = { maxFills: 50_000, maxCommits: 50_000, maxDefinitions: 1_000, 
 export interface Opening {
   readonly id: string;
   readonly tags: readonly string[];
-  /** A hash of all that decides the bytes of the answer. */
+  /** A name of all that decides the bytes of the answer. */
   readonly representation: string;
   /** The snapshot from before the tags were learned. */
   readonly learned: Snapshot;

@@ -5,19 +5,22 @@
 import type { Dependency } from "./dependencies.ts";
 import type { Moment } from "./moment.ts";
 
-/** A query that is about to run, and where its isolate expects to run it. */
+/**
+ * A query that is about to run, and where its isolate expects to run it. Its names are equal only for equal things:
+ * each is the thing as JSON, or a hash of that if it is long.
+ */
 export interface FillOpening extends Pick<Moment, "fingerprint" | "timeline"> {
   readonly id: string;
-  /** A hash of its text. */
+  /** The name of its text. */
   readonly statement: string;
-  /** A hash of what the cache finds the answer by. */
+  /** The name of what the cache finds the answer by. */
   readonly url: string;
   /** Whether the cache tells answers for one visitor from those for another. */
   readonly isSeparated: boolean;
-  /** A hash of what decides its rows: the text, its parameters, the fingerprint. */
+  /** The name of what decides its rows: the text, its parameters, the fingerprint. */
   readonly rows: string;
-  /** A hash of what decides its bytes: the URL, the rows, their form. */
-  readonly representation: string;
+  /** The name of what else decides its bytes. */
+  readonly form: string;
   /** The ids of the fills whose answers the cache has. */
   readonly validators: readonly string[];
   /** Milliseconds for which the answer may be stored. */

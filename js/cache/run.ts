@@ -130,8 +130,8 @@ export class Run {
     if (unfit.length) return { ...of, refusal: "unfit", reason: unfit.join("; ") };
     if (this.#lag() > maxLag) return { ...of, refusal: "behind" };
     if (!this.#isOnly(life, opening, tags)) return { ...of, refusal: "mixed" };
-    const { id, maxAge, representation, validators } = opening;
-    const fill = { id, tags, maxAge, representation, learned };
+    const { id, maxAge, url, rows, form, validators } = opening;
+    const fill = { id, tags, maxAge, representation: `${url}\n${rows}\n${form}`, learned };
     const validator = life.fence.revalidate(fill, validators, now());
     const admitted: Admitted = { ...of, tags, maxFill, parameterTypes };
     if (validator !== undefined) return { ...admitted, validator };

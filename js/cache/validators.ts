@@ -13,7 +13,7 @@ import { sees, type Snapshot } from "./visibility.ts";
 export interface Validated {
   /** Of its fill. */
   readonly id: string;
-  /** A hash of all that decides its bytes. */
+  /** A name of all that decides its bytes. */
   readonly representation: string;
   readonly tags: readonly string[];
   readonly snapshot: Snapshot;

@@ -97,7 +97,7 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
     const url = `${++fills}`;
     return invalidator.open({
       ...{ id: `${fills}`, statement, fingerprint, timeline, maxAge: 3_600_000 },
-      ...{ url, isSeparated: false, rows: "", representation: url, validators: [] },
+      ...{ url, isSeparated: false, rows: "", form: "", validators: [] },
       ...given,
     });
   };

@@ -122,7 +122,7 @@ class Run {
   #life(): Promise<string | undefined> {
     const nothing = { id: "", statement: "", timeline: "", fingerprint: "", validators: [], maxAge: 0 };
     return this.#parts
-      .life({ ...nothing, url: "", rows: "", representation: "", isSeparated: false })
+      .life({ ...nothing, url: "", rows: "", form: "", isSeparated: false })
       .catch(() => undefined);
   }
 

@@ -121,9 +121,7 @@ class Run {
 
   #life(): Promise<string | undefined> {
     const nothing = { id: "", statement: "", timeline: "", fingerprint: "", validators: [], maxAge: 0 };
-    return this.#parts
-      .life({ ...nothing, url: "", rows: "", form: "", isSeparated: false })
-      .catch(() => undefined);
+    return this.#parts.life({ ...nothing, url: "", rows: "", form: "", isSeparated: false }).catch(() => undefined);
   }
 
   async #watchLives(): Promise<void> {

@@ -67,16 +67,22 @@ export interface Ways {
   readonly latency: number;
   /** Once in so many calls one is lost, on its way or on the way back. 0: never. */
   readonly loses: number;
+  /** The same of those that close. */
+  readonly losesCloses: number;
 }
 
 /** The calls of isolates. `current`: the process that gets them. */
-export function stubOf(current: () => Process | undefined, { clock, dice, latency, loses }: Ways): CacheInvalidator {
+export function stubOf(
+  current: () => Process | undefined,
+  { clock, dice, latency, loses, losesCloses }: Ways,
+): CacheInvalidator {
   const travel = () => new Promise<void>((resolve) => void clock.after(dice.below(latency * 100) / 100, resolve));
   const isLost = () => loses > 0 && dice.oneIn(loses * 2);
   const call = async (name: keyof CacheInvalidator, given: object): Promise<never> => {
     const copy = JSON.parse(JSON.stringify(given)) as never;
     await travel();
     const process = current();
+    if (name === "close" && losesCloses && dice.oneIn(losesCloses)) throw new Error("the call is lost");
     if (isLost() || !process || process.isDead) throw new Error("the invalidator cannot be reached");
     const answer = process.invalidator[name](copy) as unknown;
     await travel();

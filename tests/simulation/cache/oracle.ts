@@ -26,6 +26,8 @@ export interface Bounds {
   readonly recovery: number;
 }
 
+const NOW: When = { at: Infinity, lost: 0 };
+
 /** The table of a view from then on. */
 interface Stay extends When {
   readonly table: number;
@@ -41,6 +43,8 @@ export class Oracle {
   readonly #isWell: () => boolean;
   /** By table and number: when it became visible. */
   readonly #rows: Map<number, When>[] = [];
+  /** Rows that a crash of the server has lost, and when. */
+  readonly #gone = new Map<number, When>();
   /** By name of the view. */
   readonly #stays = new Map<string, Stay[]>();
   #commits = -1;
@@ -88,6 +92,8 @@ export class Oracle {
   #add(table: number, numbers: readonly number[], when: When): void {
     const rows = (this.#rows[table] ??= new Map());
     for (const n of numbers) if (!rows.has(n)) rows.set(n, when);
+    const there = new Set(numbers);
+    for (const n of rows.keys()) if (!there.has(n) && !this.#gone.has(n)) this.#gone.set(n, when);
   }
 
   /** Judges an answer that is served now. `isOwn`: it was read for this request, and is as old as that took. */
@@ -110,10 +116,12 @@ export class Oracle {
     const at = stays?.map((stay) => stay.table).lastIndexOf(table);
     if (stays ? at! < 0 : source !== `t${table}`) return `it has rows of t${table}`;
     if (isOwn) return undefined;
+    const gone = [...numbers].find((n) => this.#since(this.#gone.get(n) ?? NOW) > this.#bounds.age);
+    if (gone !== undefined) return `it has ${gone}, which a crash has taken`;
     const left = stays?.[at! + 1];
     if (left && this.#since(left) > this.#bounds.age) return `it left t${table} ${this.#since(left).toFixed(1)} ms ago`;
     for (const [n, when] of rows)
-      if (!numbers.has(n) && (!left || when.at < left.at) && this.#since(when) > this.#bounds.age)
+      if (!numbers.has(n) && !this.#gone.has(n) && (!left || when.at < left.at) && this.#since(when) > this.#bounds.age)
         return `it lacks ${n}, which was visible for ${this.#since(when).toFixed(1)} ms`;
     return undefined;
   }

@@ -17,6 +17,8 @@ export interface CacheProgram {
   readonly thinks: number;
   /** Maximum milliseconds from a commit's record in the log until it is visible. */
   readonly gap: number;
+  /** Maximum milliseconds from there until it is on disk. A crash loses what is not. */
+  readonly flush: number;
   readonly weather: Weather;
   /** Faults of the links of isolates. */
   readonly faults: readonly Fault[];
@@ -25,9 +27,10 @@ export interface CacheProgram {
   readonly isolates: number;
   /** Seconds for which answers may be stored. */
   readonly maxAge: number;
-  /** Once in so many times: a purge is refused, a call to the invalidator is lost. 0: never. */
+  /** Once in so many times: a purge is refused, a call to the invalidator is lost, one that closes is. 0: never. */
   readonly refusesPurges: number;
   readonly losesCalls: number;
+  readonly losesCloses: number;
   readonly writes: readonly Write[];
   readonly reads: readonly Read[];
   readonly happenings: readonly Happening[];
@@ -68,9 +71,17 @@ const LENGTH = 7_000;
 const LAST_WRITE = 4_000;
 const CALM: Weather = { latency: 1, jitter: 0, split: "whole" };
 
+/**
+ * What a session is about. `quiet`: nothing happens. `closes`: fills that are never closed, over crashes. `server`: the
+ * server loses commits. `old`: answers that the cache asks about again. `any`: anything.
+ */
+const THEMES = ["quiet", "any", "any", "closes", "server", "old"] as const;
+type Theme = (typeof THEMES)[number];
+
 export function drawCache(seed: number): CacheProgram {
   const dice = new Dice(seed ^ 0x3c6ef372);
-  const isQuiet = dice.oneIn(3);
+  const theme = dice.pick(THEMES);
+  const isQuiet = theme === "quiet";
   const isolates = 1 + dice.below(3);
   const writes = sorted(Array.from({ length: dice.pick([2, 4, 8, 25]) }, () => write(dice)));
   const reads = Array.from({ length: dice.pick([20, 40, 80]) }, () => read(dice, isolates));
@@ -79,16 +90,18 @@ export function drawCache(seed: number): CacheProgram {
     version: dice.pick([15, 18] as const),
     thinks: dice.pick([0, 0, 2, 20]),
     gap: dice.pick([0, 0, 20, 300]),
+    flush: theme === "server" ? 150 : dice.pick([0, 0, 20, 100]),
     weather: { latency: dice.pick([0.1, 1, 1, 20]), jitter: dice.pick([0, 0, 1, 30]), split: "whole" },
     faults: isQuiet || dice.oneIn(2) ? [] : Array.from({ length: 1 + dice.below(3) }, () => fault(dice)),
     caller: dice.pick(["pool", "client"] as const),
     isolates,
-    maxAge: dice.pick([1, 2, 60, 60]),
+    maxAge: theme === "old" ? 1 : dice.pick([1, 2, 60, 60]),
     refusesPurges: isQuiet ? 0 : dice.pick([0, 10, 3]),
     losesCalls: isQuiet ? 0 : dice.pick([0, 20, 5]),
+    losesCloses: theme === "closes" ? 2 : 0,
     writes,
-    reads: sorted([...reads, ...writes.flatMap((one) => around(dice, one, isolates))]),
-    happenings: isQuiet ? [] : sorted(Array.from({ length: dice.below(4) }, () => happening(dice))),
+    reads: sorted([...reads, ...writes.flatMap((one) => around(dice, one, isolates, theme))]),
+    happenings: sorted(happenings(dice, theme, writes)),
   };
 }
 
@@ -111,12 +124,25 @@ function read(dice: Dice, isolates: number): Read {
 }
 
 /** Requests while the transaction ends, most of them for what it changes. */
-function around(dice: Dice, { at, lasts, view, table }: Write, isolates: number): Read[] {
+function around(dice: Dice, { at, lasts, view, table }: Write, isolates: number, theme: Theme): Read[] {
   const changed = SOURCES.indexOf(view === undefined ? (`t${table}` as "t0") : (`v${view}` as "v0"));
   return Array.from({ length: 3 }, () => {
     const one = read(dice, isolates);
     const source = changed >= 0 && !dice.oneIn(3) ? changed : one.source;
-    return { ...one, source, at: Math.max(0, at + lasts - 300 + dice.below(400)) };
+    const slow = theme === "closes" && dice.oneIn(3) ? dice.below(1_500) : one.slow;
+    // What was stored a lifetime before is asked about again.
+    const before = theme === "old" && dice.oneIn(3) ? 1_500 : 0;
+    return { ...one, source, slow, at: Math.max(0, at + lasts - before - 300 + dice.below(400)) };
+  });
+}
+
+function happenings(dice: Dice, theme: Theme, writes: readonly Write[]): Happening[] {
+  if (theme === "quiet" || theme === "old") return [];
+  if (theme === "any") return Array.from({ length: dice.below(4) }, () => happening(dice));
+  const kinds = theme === "server" ? (["panic"] as const) : (["crash", "crash", "replace", "lose slot"] as const);
+  return Array.from({ length: 1 + dice.below(2) }, () => {
+    const { at, lasts } = dice.pick(writes);
+    return { kind: dice.pick(kinds), at: Math.max(0, at + lasts - 50 + dice.below(250)), lasts: dice.below(100) };
   });
 }
 
@@ -140,7 +166,15 @@ function fault(dice: Dice): Fault {
 export function* smallerCaches(program: CacheProgram): Generator<CacheProgram> {
   for (const list of ["happenings", "faults", "writes", "reads"] as const)
     for (const less of shorter<unknown>(program[list])) yield { ...program, [list]: less };
-  const plain = { thinks: 0, gap: 0, losesCalls: 0, refusesPurges: 0, caller: "pool" } as const;
+  const plain = {
+    thinks: 0,
+    gap: 0,
+    flush: 0,
+    losesCalls: 0,
+    losesCloses: 0,
+    refusesPurges: 0,
+    caller: "pool",
+  } as const;
   for (const [name, value] of Object.entries(plain))
     if (program[name as keyof typeof plain] !== value) yield { ...program, [name]: value };
   if (JSON.stringify(program.weather) !== JSON.stringify(CALM)) yield { ...program, weather: CALM };

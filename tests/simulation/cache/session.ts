@@ -10,6 +10,7 @@
 // Knows the parts and what must hold in the end. Must not know what is purged when, or what the driver asks.
 import { cached, type CacheInvalidator } from "../../../js/cache.ts";
 import type * as pgz from "../../../js/index.ts";
+import type { Dice } from "../contract.ts";
 import { driver } from "../driver.ts";
 import { Network } from "../network.ts";
 import { registered } from "../patches.ts";
@@ -86,17 +87,22 @@ class CacheSession {
   constructor(program: CacheProgram, keepsLines: boolean) {
     this.#program = program;
     const world = (this.#world = new World(program.seed, keepsLines));
-    const { version, thinks, gap, losesCalls: loses, weather } = program;
-    const [dice, gaps] = [world.dice("server"), world.dice("gap")];
+    const { version, thinks, gap, flush, losesCalls: loses, losesCloses, weather } = program;
+    const [dice, gaps, flushes] = ["server", "gap", "flushes"].map((purpose) => world.dice(purpose)) as [
+      Dice,
+      Dice,
+      Dice,
+    ];
     this.#server = new Server(world, dice, {
       ...{ version, authentication: "trust", maxConnections: 100, roles: { app: { password: "secret" } } },
       thinkTime: () => (thinks ? dice.below(thinks * 100) / 100 : 0),
       visibleAfter: () => (gap ? gaps.below(gap * 100) / 100 : 0),
+      flushedAfter: () => (flush ? flushes.below(flush * 100) / 100 : 0),
     });
     this.#fill();
     this.#front = new Front(world, world.dice("front"));
     this.#oracle = new Oracle(world, this.#server, BOUNDS, () => this.#process?.isWell(FAR) === true);
-    const ways = { clock: world, dice: world.dice("calls"), latency: weather.latency * 2, loses };
+    const ways = { clock: world, dice: world.dice("calls"), latency: weather.latency * 2, loses, losesCloses };
     this.#invalidator = stubOf(() => this.#process, ways);
     this.#links = this.#network(program.faults);
     world.onRest = () => this.#oracle.look();

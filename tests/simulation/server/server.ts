@@ -51,6 +51,8 @@ export interface ServerOptions {
   readonly thinkTime?: (what: Thought, text: string) => number;
   /** Milliseconds that a synchronous standby takes: until then a commit is in the log, and not visible. */
   readonly visibleAfter?: () => number;
+  /** Milliseconds until a commit is on disk, with `synchronous_commit = off`: a crash loses it before that. */
+  readonly flushedAfter?: () => number;
 }
 
 export interface BackendInfo {
@@ -106,6 +108,7 @@ export class Server implements Host {
       roles: Object.keys(options.roles),
       thinkTime: (what, text) => options.thinkTime?.(what as Thought, text) ?? 0,
       visibleAfter: () => options.visibleAfter?.() ?? 0,
+      flushedAfter: () => options.flushedAfter?.() ?? 0,
       sessions: () => this.#clients.map((backend) => sessionInfo(backend)),
       transactions: () => this.#clients.flatMap(({ session }) => session?.transaction ?? []),
       notify: (notification) => this.#notify(notification),
@@ -245,6 +248,7 @@ export class Server implements Host {
   /** A process has crashed: all sessions end with 57P02, uncommitted changes are lost, and the server recovers. */
   crash(recoversFor: number): void {
     this.#phase = "recovering";
+    this.world.loseUnflushed();
     for (const backend of [...this.#backends]) this.#soon(() => backend.kill(errors.crashed()));
     this.clock.after(recoversFor, () => {
       this.world.slots.restart(false);

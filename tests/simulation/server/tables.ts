@@ -128,12 +128,14 @@ export class Table {
       next: undefined,
     };
     this.#versions.push(version);
+    const undo = () => {
+      const at = this.#versions.lastIndexOf(version);
+      if (at >= 0) this.#versions.splice(at, 1);
+    };
     writer.add({
       logged,
-      undo: () => {
-        const at = this.#versions.lastIndexOf(version);
-        if (at >= 0) this.#versions.splice(at, 1);
-      },
+      undo,
+      lose: undo,
       keep: () => {
         version.madeBy = undefined;
         version.madeAt = this.#commits.count;
@@ -155,6 +157,11 @@ export class Table {
         version.deletedBy = undefined;
         version.deletedAt = this.#commits.count;
         this.#dead++;
+      },
+      lose: () => {
+        version.deletedAt = version.next = undefined;
+        if (this.#versions.includes(version)) this.#dead--;
+        else this.#versions.push(version);
       },
     });
   }

@@ -15,6 +15,8 @@ interface Change {
   undo?(): void;
   /** Called when the transaction commits. */
   keep?(): void;
+  /** Called when a crash loses the commit. */
+  lose?(): void;
   /** What decoders of the log receive of the change. */
   readonly logged?: LoggedChange | undefined;
 }
@@ -36,6 +38,7 @@ export class Transaction {
   /** The server shows the tree of each statement that it parses (`debug_print_rewritten`). */
   showsTrees = false;
   readonly #changes: Change[] = [];
+  #kept: Change[] = [];
   readonly #savepoints: Savepoint[] = [];
   isOver = false;
   #waiting: Set<() => void> | undefined;
@@ -98,8 +101,15 @@ export class Transaction {
 
   commit(): void {
     this.isOver = true;
-    for (const change of this.#changes.splice(0)) change.keep?.();
+    this.#kept = this.#changes.splice(0);
+    for (const change of this.#kept) change.keep?.();
     this.#end();
+  }
+
+  /** A crash has lost the commit, which may not have been visible yet. */
+  lose(): void {
+    this.isLogged = false;
+    for (const change of this.#kept.splice(0).reverse()) change.lose?.();
   }
 
   rollBack(): void {

@@ -26,6 +26,8 @@ export interface Surroundings {
   thinkTime(what: string, text: string): number;
   /** Milliseconds from the record of a commit in the log until it is visible. */
   visibleAfter(): number;
+  /** Milliseconds until it is on disk. */
+  flushedAfter(): number;
   sessions(): readonly SessionInfo[];
   /** The open transactions. */
   transactions(): readonly Transaction[];
@@ -60,6 +62,8 @@ export class World {
   readonly unknownStatements: string[] = [];
   #oid = 16_384;
   #transactions = 700;
+  /** In the order of their commits in the log. */
+  readonly #unflushed = new Set<Transaction>();
 
   constructor(surroundings: Surroundings) {
     this.#surroundings = surroundings;
@@ -106,8 +110,32 @@ export class World {
 
   /** Writes the commit to the log, which others may read before it is visible. */
   logCommit(transaction: Transaction): void {
-    if (transaction.hasWritten && !transaction.isLogged) this.log.commit(transaction, this.clock.now);
-    transaction.isLogged = transaction.hasWritten;
+    if (!transaction.hasWritten || transaction.isLogged) return;
+    transaction.isLogged = true;
+    const committed = this.log.commit(transaction, this.clock.now);
+    const wait = this.#surroundings.flushedAfter();
+    if (!wait) return this.log.flush(committed);
+    this.#unflushed.add(transaction);
+    this.clock.after(wait, () => {
+      if (!this.#unflushed.has(transaction)) return; // flushed with a later one, or lost
+      for (const one of this.#unflushed) {
+        this.#unflushed.delete(one);
+        if (one === transaction) break;
+      }
+      this.log.flush(committed);
+    });
+  }
+
+  /** The server has crashed: commits that were not on disk have never been, and their ids are given again. */
+  loseUnflushed(): void {
+    const lost = [...this.#unflushed].reverse();
+    if (!lost.length) return;
+    this.#unflushed.clear();
+    for (const transaction of lost) transaction.lose();
+    this.#transactions = lost.at(-1)!.xid!;
+    this.log.loseUnflushed();
+    this.commits.count++;
+    this.catalogVersion++;
   }
 
   /** `pg_current_snapshot()` as text. */

@@ -68,10 +68,17 @@ export class Log {
   #end = START;
   #readers = 0;
   readonly #committed: Committed[] = [];
+  /** Commits that are not on disk yet, with `synchronous_commit = off`. No slot reads them, and a crash loses them. */
+  #unflushed: Committed[] = [];
   readonly #listeners = new Set<() => void>();
 
   get end(): number {
     return this.#end;
+  }
+
+  /** The end of what is on disk. */
+  get flushed(): number {
+    return this.#unflushed[0]?.begins ?? this.#end;
   }
 
   /** Everything that was recorded, including what no slot needs any more. */
@@ -125,13 +132,28 @@ export class Log {
     return { kind: "message", position, tables: [], prefix, content };
   }
 
-  commit(transaction: Transaction, now: number): void {
+  /** Returns what is not on disk until `flush`. */
+  commit(transaction: Transaction, now: number): Committed {
     const begins = this.#end;
     this.#end += COMMIT;
-    if (!this.isRecording) return;
     const { id, xid = id, logged: changes } = transaction;
-    this.#committed.push({ xid, begins, ends: this.#end, at: now, changes });
+    const committed = { xid, begins, ends: this.#end, at: now, changes };
+    this.#unflushed.push(committed);
+    return committed;
+  }
+
+  /** This commit, and all before it, are on disk. */
+  flush(last: Committed): void {
+    const flushed = this.#unflushed.splice(0, this.#unflushed.indexOf(last) + 1);
+    if (!this.isRecording || !flushed.length) return;
+    this.#committed.push(...flushed);
     for (const listener of this.#listeners) listener();
+  }
+
+  /** The server has crashed. */
+  loseUnflushed(): void {
+    this.#end = this.flushed;
+    this.#unflushed = [];
   }
 
   /** Calls `listener` with each commit. Returns a function that stops this. */

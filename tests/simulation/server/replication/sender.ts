@@ -132,7 +132,7 @@ export class Sender {
     const { log } = this.#session.world;
     const next = log.committed[this.#next];
     if (!next) {
-      this.#sent = log.end;
+      this.#sent = log.flushed;
       return false;
     }
     this.#next++;

@@ -54,7 +54,7 @@ export class Slots {
 
   made(slot: Slot): void {
     slot.isBeingMade = false;
-    slot.confirmed = slot.saved = this.#log.end;
+    slot.confirmed = slot.saved = this.#log.flushed;
     this.beginnings.set(slot.name, slot.confirmed);
   }
 

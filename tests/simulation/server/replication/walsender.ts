@@ -46,7 +46,7 @@ function identify({ world, database }: Session, standby: Standby): void {
   const timeline = { name: "timeline", type: around.version >= 16 ? int8 : int4 };
   const [systemid, xlogpos, dbname] = ["systemid", "xlogpos", "dbname"].map((name) => ({ name, type: text }));
   standby.send(rowDescription(describe([systemid!, timeline, xlogpos!, dbname!]), []));
-  standby.send(dataRow([String(SYSTEM), String(standing.timeline), textOf(log.end), database].map(utf8)));
+  standby.send(dataRow([String(SYSTEM), String(standing.timeline), textOf(log.flushed), database].map(utf8)));
   standby.send(commandComplete("IDENTIFY_SYSTEM"));
 }
 

@@ -193,12 +193,12 @@ function movedView(text: string, form: string): Statement | undefined {
       quiet(({ session }) => {
         const [moved, to] = [findTable(view, session, text), findTable(target!, session, text)];
         session.write();
-        session.transaction!.add({
-          keep: () => {
-            moved.of = to;
-            session.world.catalogVersion++;
-          },
-        });
+        const before = moved.of;
+        const moveTo = (table: Table | undefined) => {
+          moved.of = table;
+          session.world.catalogVersion++;
+        };
+        session.transaction!.add({ keep: () => moveTo(to), lose: () => moveTo(before) });
         emit(session, "pgz-edge/cache", "CREATE VIEW");
         return "CREATE VIEW";
       }),

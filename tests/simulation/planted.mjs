@@ -288,22 +288,10 @@ export const planted = [
     to: "this.#storedUntil.delete(tag);",
   },
   {
-    name: "cache: a life purges once",
-    file: "js/cache/fence.ts",
-    from: "    this.#unknownUntil = undefined;\n    return [EVERYTHING];",
-    to: "    this.#unknownUntil = undefined;\n    return [];",
-  },
-  {
     name: "cache: a life begins without a purge",
     file: "js/cache/run.ts",
     from: "    this.#tagsOf.clear();\n    this.#purge([EVERYTHING]);\n  }",
     to: "    this.#tagsOf.clear();\n  }",
-  },
-  {
-    name: "cache: a life outlives its connection",
-    file: "js/cache/run.ts",
-    from: "if (this.#feed.stats().connections !== this.#connection) this.#life = undefined;",
-    to: "",
   },
   {
     name: "cache: a life counts for a query that ran before it",

@@ -13,6 +13,7 @@ export type Fetch = (headers: Headers, slow: number) => Promise<Response>;
 
 interface Stored {
   readonly body: string;
+  readonly storedAt: number;
   readonly etag: string;
   readonly tags: readonly string[];
   readonly until: number;
@@ -22,6 +23,8 @@ interface Stored {
 export interface Served {
   readonly body: string;
   readonly isHit: boolean;
+  /** Since when it is stored. */
+  readonly storedAt?: number;
 }
 
 export class Front {
@@ -41,7 +44,7 @@ export class Front {
     const stored = this.#centres[centre]!.get(url);
     if (stored && stored.until > this.#clock.now) {
       this.counts.hits++;
-      return { body: stored.body, isHit: true };
+      return { body: stored.body, isHit: true, storedAt: stored.storedAt };
     }
     const pending = await this.#pending[centre]!.get(url);
     if (pending) return { ...pending, isHit: true };
@@ -90,10 +93,10 @@ export class Front {
   }
 
   /** The cache may take a while. A 304 counts from when it is known. */
-  #store(centre: number, url: string, answer: Omit<Stored, "until">, age: number): void {
+  #store(centre: number, url: string, answer: Omit<Stored, "storedAt" | "until">, age: number): void {
     this.counts.stored++;
     this.#clock.after(this.#dice.below(TIMES.settle), () =>
-      this.#centres[centre]!.set(url, { ...answer, until: this.#clock.now + age }),
+      this.#centres[centre]!.set(url, { ...answer, storedAt: this.#clock.now, until: this.#clock.now + age }),
     );
   }
 

@@ -38,10 +38,11 @@ export class Process {
     this.over = this.invalidator.run();
   }
 
-  /** Whether it follows, and is no further behind than `lag`. */
-  isWell(most: number): boolean {
+  /** Whether it follows, and is no further behind than `most` milliseconds. */
+  state(most: number) {
     const { state, lag } = this.invalidator.stats;
-    return !this.isDead && state === "following" && lag <= most;
+    const isFollowing = !this.isDead && state === "following";
+    return { isFollowing, isWell: isFollowing && lag <= most };
   }
 
   /** As kill -9: its links are reset, and its memory is gone. */
@@ -69,18 +70,23 @@ export interface Ways {
   readonly loses: number;
   /** The same of those that close. */
   readonly losesCloses: number;
+  /** Maximum milliseconds that one call in four takes which opens. */
+  readonly delays: number;
 }
 
 /** The calls of isolates. `current`: the process that gets them. */
 export function stubOf(
   current: () => Process | undefined,
-  { clock, dice, latency, loses, losesCloses }: Ways,
+  { clock, dice, latency, loses, losesCloses, delays }: Ways,
 ): CacheInvalidator {
-  const travel = () => new Promise<void>((resolve) => void clock.after(dice.below(latency * 100) / 100, resolve));
+  const pause = (most: number) =>
+    new Promise<void>((resolve) => void clock.after(dice.below(most * 100) / 100, resolve));
+  const travel = () => pause(latency);
   const isLost = () => loses > 0 && dice.oneIn(loses * 2);
   const call = async (name: keyof CacheInvalidator, given: object): Promise<never> => {
     const copy = JSON.parse(JSON.stringify(given)) as never;
     await travel();
+    if (name === "open" && delays && dice.oneIn(4)) await pause(delays);
     const process = current();
     if (name === "close" && losesCloses && dice.oneIn(losesCloses)) throw new Error("the call is lost");
     if (isLost() || !process || process.isDead) throw new Error("the invalidator cannot be reached");

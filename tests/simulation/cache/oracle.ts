@@ -8,6 +8,8 @@
 // then, nor does the time until its life has purged everything for the second time (docs/cache.md). That it comes back,
 // the session checks.
 //
+// A life of the invalidator purges everything when it begins, so a while later nothing is stored from before it.
+//
 // Rows are numbers, `1000 * table` and up, each written once. So an answer shows which commits it has seen.
 import type { Clock } from "../contract.ts";
 import type { Server } from "../server/server.ts";
@@ -24,6 +26,13 @@ export interface Bounds {
   readonly age: number;
   /** From when the invalidator is well again until that holds. */
   readonly recovery: number;
+  /** From when a life is well until nothing is stored from before it. */
+  readonly purge: number;
+}
+
+export interface State {
+  readonly isFollowing: boolean;
+  readonly isWell: boolean;
 }
 
 const NOW: When = { at: Infinity, lost: 0 };
@@ -39,8 +48,8 @@ export class Oracle {
   readonly #clock: Clock;
   readonly #server: Server;
   readonly #bounds: Bounds;
-  /** Whether purges happen now, as far as the invalidator says. */
-  readonly #isWell: () => boolean;
+  /** What the invalidator says: whether it follows, and whether purges happen in time. */
+  readonly #state: () => State;
   /** By table and number: when it became visible. */
   readonly #rows: Map<number, When>[] = [];
   /** Rows that a crash of the server has lost, and when. */
@@ -50,14 +59,15 @@ export class Oracle {
   #commits = -1;
   #lost = 0;
   #last = 0;
-  /** Since when it has been well. */
+  /** Since when it has been well, and since when it has followed. */
   #wellSince: number | undefined;
+  #lifeSince: number | undefined;
 
-  constructor(clock: Clock, server: Server, bounds: Bounds, isWell: () => boolean) {
+  constructor(clock: Clock, server: Server, bounds: Bounds, state: () => State) {
     this.#clock = clock;
     this.#server = server;
     this.#bounds = bounds;
-    this.#isWell = isWell;
+    this.#state = state;
   }
 
   /** Called between two events. */
@@ -66,8 +76,9 @@ export class Oracle {
     const counts = this.#wellSince !== undefined && this.#last - this.#wellSince > this.#bounds.recovery;
     if (!counts) this.#lost += now - this.#last;
     this.#last = now;
-    if (!this.#isWell()) this.#wellSince = undefined;
-    else this.#wellSince ??= now;
+    const { isFollowing, isWell } = this.#state();
+    this.#wellSince = isWell ? (this.#wellSince ?? now) : undefined;
+    this.#lifeSince = isFollowing ? (this.#lifeSince ?? now) : undefined;
     const { commits } = this.#server.world;
     if (commits.count === this.#commits) return;
     this.#commits = commits.count;
@@ -105,7 +116,7 @@ export class Oracle {
       .map((line) => (JSON.parse(line) as { n: number }).n);
     const table = Math.floor(numbers[0]! / 1_000);
     const fault = this.#wrongWith(source, table, new Set(numbers), isOwn);
-    if (fault) this.faults.push(`${source} at ${this.#clock.now.toFixed(1)}: ${fault}`);
+    if (fault) this.#fault(source, fault);
   }
 
   #wrongWith(source: string, table: number, numbers: ReadonlySet<number>, isOwn: boolean): string | undefined {
@@ -124,6 +135,18 @@ export class Oracle {
       if (!numbers.has(n) && !this.#gone.has(n) && (!left || when.at < left.at) && this.#since(when) > this.#bounds.age)
         return `it lacks ${n}, which was visible for ${this.#since(when).toFixed(1)} ms`;
     return undefined;
+  }
+
+  /** Judges an answer by when it was stored. */
+  judgeStored(source: string, storedAt: number): void {
+    const [well, life] = [this.#wellSince, this.#lifeSince];
+    if (well === undefined || life === undefined) return;
+    if (storedAt < life && this.#clock.now - well > this.#bounds.purge)
+      this.#fault(source, "it was stored before this life");
+  }
+
+  #fault(source: string, fault: string): void {
+    this.faults.push(`${source} at ${this.#clock.now.toFixed(1)}: ${fault}`);
   }
 
   #since({ at, lost }: When): number {

@@ -31,6 +31,8 @@ export interface CacheProgram {
   readonly refusesPurges: number;
   readonly losesCalls: number;
   readonly losesCloses: number;
+  /** Maximum milliseconds that a call which opens may take more. */
+  readonly delays: number;
   readonly writes: readonly Write[];
   readonly reads: readonly Read[];
   readonly happenings: readonly Happening[];
@@ -99,6 +101,7 @@ export function drawCache(seed: number): CacheProgram {
     refusesPurges: isQuiet ? 0 : dice.pick([0, 10, 3]),
     losesCalls: isQuiet ? 0 : dice.pick([0, 20, 5]),
     losesCloses: theme === "closes" ? 2 : 0,
+    delays: theme === "server" ? 950 : 0,
     writes,
     reads: sorted([...reads, ...writes.flatMap((one) => around(dice, one, isolates, theme))]),
     happenings: sorted(happenings(dice, theme, writes)),
@@ -172,6 +175,7 @@ export function* smallerCaches(program: CacheProgram): Generator<CacheProgram> {
     flush: 0,
     losesCalls: 0,
     losesCloses: 0,
+    delays: 0,
     refusesPurges: 0,
     caller: "pool",
   } as const;

@@ -48,7 +48,7 @@ const FAR = OPTIONS.maxLag / 2;
 const SLACK = 200;
 const RECOVERY = OPTIONS.settle + OPTIONS.maxFill + TIMES.propagation + SLACK;
 /** The bound of the page. */
-const BOUNDS = { age: FAR + RECOVERY, recovery: RECOVERY };
+const BOUNDS = { age: FAR + RECOVERY, recovery: RECOVERY, purge: TIMES.propagation + SLACK };
 
 let sessions = 0;
 
@@ -87,7 +87,7 @@ class CacheSession {
   constructor(program: CacheProgram, keepsLines: boolean) {
     this.#program = program;
     const world = (this.#world = new World(program.seed, keepsLines));
-    const { version, thinks, gap, flush, losesCalls: loses, losesCloses, weather } = program;
+    const { version, thinks, gap, flush, losesCalls: loses, losesCloses, delays, weather } = program;
     const [dice, gaps, flushes] = ["server", "gap", "flushes"].map((purpose) => world.dice(purpose)) as [
       Dice,
       Dice,
@@ -101,8 +101,8 @@ class CacheSession {
     });
     this.#fill();
     this.#front = new Front(world, world.dice("front"));
-    this.#oracle = new Oracle(world, this.#server, BOUNDS, () => this.#process?.isWell(FAR) === true);
-    const ways = { clock: world, dice: world.dice("calls"), latency: weather.latency * 2, loses, losesCloses };
+    this.#oracle = new Oracle(world, this.#server, BOUNDS, () => this.#state);
+    const ways = { clock: world, dice: world.dice("calls"), latency: weather.latency * 2, loses, losesCloses, delays };
     this.#invalidator = stubOf(() => this.#process, ways);
     this.#links = this.#network(program.faults);
     world.onRest = () => this.#oracle.look();
@@ -162,6 +162,10 @@ class CacheSession {
     await Promise.all(this.#dying);
     await this.#process!.end();
     await Promise.all(this.#pools.map((pool) => pool.close()));
+  }
+
+  get #state() {
+    return this.#process?.state(FAR) ?? { isFollowing: false, isWell: false };
   }
 
   #until(time: number): Promise<void> {
@@ -271,9 +275,10 @@ class CacheSession {
     const { maxAge } = this.#program;
     try {
       const fetch = (headers: Headers) => this.#answer(this.#isolates[isolate]!, { method: "GET", url, headers }, name);
-      const { body, isHit } = await this.#front.get(centre, url, slow, fetch);
+      const { body, isHit, storedAt } = await this.#front.get(centre, url, slow, fetch);
       this.#world.note("front", `${name} at ${centre}${isHit ? " hit" : ""}: ${body.length}, for ${maxAge} s`);
       this.#oracle.judge(name, body, !isHit);
+      if (storedAt !== undefined) this.#oracle.judgeStored(name, storedAt);
       return isHit;
     } catch (error) {
       // A body that is read too slowly.
@@ -304,7 +309,7 @@ class CacheSession {
     for (let turn = 0; left.size && turn < LAST_REQUESTS; turn++) {
       for (const source of [...left]) {
         const read = { at: 0, source, centre: turn % 2, isolate: 0, slow: 0 };
-        if ((await this.#read(read)) && this.#process!.isWell(FAR)) left.delete(source);
+        if ((await this.#read(read)) && this.#state.isWell) left.delete(source);
       }
       await this.#pause(LAST_PAUSE / 4);
     }

@@ -1,5 +1,6 @@
 // `pgz-edge/cache`: answers that a cache in front stores, and that the database's commits purge.
-export { cached, type CachedOptions, type CacheInvalidator } from "./cache/cached.ts";
+export { cached } from "./cache/cached.ts";
+export type { CachedOptions, CacheInvalidator } from "./cache/cached-options.ts";
 export {
   invalidatorObject,
   type InvalidatorObject,

@@ -8,59 +8,33 @@
 //
 // Both are asked at once. Headers that let a cache store the answer leave only when both have answered, and the moment
 // is the one that the invalidator was told. A statement that neither the isolate nor the invalidator knows is learned
-// before it runs, so one that writes or locks never runs. (Its functions may write.)
+// before it runs, so one that writes or locks does not run. (Its functions may write. What a change of definitions has
+// made of a statement that was known, the next call finds out.)
 //
 // `close` follows the end of the body, so what `settle` is counted from is never too early. If it is lost, the fill
 // ends by itself after `maxFill`; a body that takes longer than that breaks off, so that no cache stores it.
-import { asBody, Client, Pool, runtime, Scope, serialized, TimeoutError, UsageError } from "../index.ts";
-import type { QueryInput, RespondOptions } from "../index.ts";
+import { asBody, runtime, Scope, serialized, type Client, type QueryInput, type RespondOptions } from "../index.ts";
+import { onAbort } from "../util/abort.ts";
 import { BoundedMap } from "../util/bounded.ts";
 import { withDeadline } from "../util/deadline.ts";
-import type { Admitted, FillClosing, FillName, FillOpening, Life, Opened, Refusal, Remembered } from "./protocol.ts";
+import { rowsOf } from "../util/question.ts";
+import {
+  check,
+  OWN,
+  ROW_OPTIONS,
+  type Asked,
+  type Awaitable,
+  type CachedOptions,
+  type Caller,
+} from "./cached-options.ts";
 import { hasTimeWords, learn } from "./learn.ts";
 import { STAMP, type Moment } from "./moment.ts";
-import { rowsOf } from "../util/question.ts";
+import { nameOf, statementName, textOf } from "./names.ts";
+import type { Admitted, FillClosing, FillOpening, Life, Opened, Refusal } from "./protocol.ts";
 import { queueOf, Stamped } from "./stamped.ts";
 import { EVERYTHING, tagOf } from "./tags.ts";
+import { watched } from "./watched-body.ts";
 
-type Awaitable<T> = T | Promise<T>;
-
-/** An `Invalidator`, or what passes its calls on, such as the stub of a Durable Object. */
-export interface CacheInvalidator {
-  open(opening: FillOpening): Awaitable<Opened>;
-  remember(learned: Remembered): Awaitable<void>;
-  close(closing: FillClosing): Awaitable<void>;
-  abandon(fill: FillName): Awaitable<void>;
-}
-
-/** Options of `cached`: those of `respond`, and its own. */
-export interface CachedOptions extends Omit<RespondOptions, "status"> {
-  /** Seconds for which the cache may serve the answer, unless a commit to what it has read comes before. */
-  readonly maxAge: number;
-  readonly invalidator: CacheInvalidator;
-  /**
-   * What the cache in front tells answers apart by, beside the URL: `ctx.props` on Workers. It is said once more here,
-   * for answers that depend on who asks. Without it they are not stored, and a scope is refused.
-   */
-  readonly separatedBy?: Readonly<Record<string, unknown>> | undefined;
-  /**
-   * The header with the answer's tags, by which the cache purges. Cloudflare's is `Cache-Tag`, Fastly's
-   * `Surrogate-Key`, Varnish's `xkey`. Default `"cache-tag"`.
-   */
-  readonly tagHeader?: "cache-tag" | "surrogate-key" | "xkey" | undefined;
-  /** Milliseconds that the invalidator may take. If it takes longer, the answer is not stored. Default 1,000. */
-  readonly invalidatorTimeout?: number | undefined;
-}
-
-/** The part of a `Request` that is read. */
-interface Asked {
-  readonly method: string;
-  readonly url: string;
-  readonly headers: { get(name: string): string | null };
-}
-
-/** The options that `respond` does not get: those of its own, and the client is closed here. */
-const OWN = ["maxAge", "invalidator", "separatedBy", "tagHeader", "invalidatorTimeout", "closeWhenDone"] as const;
 const INVALIDATOR_TIMEOUT = 1_000;
 /**
  * Milliseconds for which a statement is not learned again, at first and at most. What was learned may not count yet: a
@@ -68,18 +42,12 @@ const INVALIDATOR_TIMEOUT = 1_000;
  */
 const LEARN_PAUSE = 1_000;
 const LONGEST_PAUSE = 60_000;
-const TAG_HEADERS = ["cache-tag", "surrogate-key", "xkey"] as const;
+/** Milliseconds that learning may take, such as for a table that is locked. */
+const LONGEST_LEARNING = 10_000;
+/** A cache asks about one answer, or a few. */
+const MOST_VALIDATORS = 20;
 /** RFC 9213: the lifetime for the cache in front. Browsers have that of RFC 9111: nothing purges them. */
 const LIFETIME = "cdn-cache-control";
-/**
- * The headers that the caller may give. Others may be read by a cache: each platform has some of its own, which store
- * an answer without its tags, or for longer.
- */
-const HEADERS = (
-  "content-type content-disposition content-language content-security-policy vary link " +
-  "cross-origin-resource-policy timing-allow-origin server-timing x-content-type-options " +
-  "referrer-policy permissions-policy strict-transport-security x-robots-tag"
-).split(" ");
 /** Those that describe a body, which a 304 does not have (RFC 9110, 15.4.5). */
 const OF_THE_BODY = ["content-type", "content-language"];
 
@@ -119,57 +87,18 @@ export async function cached(request: Asked, db: Caller, query: QueryInput, opti
   return new Response(null, response);
 }
 
-function check(request: Asked, db: unknown, options: CachedOptions): void {
-  if (typeof options !== "object" || options === null) throw refusal("cached() takes its options last.");
-  const { method, url, headers } = Object(request) as Asked;
-  const { maxAge, invalidator, separatedBy, tagHeader = "cache-tag" } = options;
-  if (!(db instanceof Client || db instanceof Pool || db instanceof Scope))
-    throw refusal("cached() takes the request, then a client, a pool or a scope: not a transaction or lease.");
-  if (queueOf(db).config.host.endsWith(".hyperdrive.local"))
-    throw refusal("cached() cannot see what Hyperdrive answers from its own cache: connect to the server itself.");
-  if (method !== "GET" && method !== "HEAD") throw refusal(`cached() is for GET and HEAD, not for ${method}.`);
-  if (typeof url !== "string" || typeof headers?.get !== "function")
-    throw refusal("cached() takes a Request, or { method, url, headers } whose headers have get().");
-  if (!Number.isSafeInteger(maxAge) || maxAge < 1) throw refusal('Option "maxAge" must be whole seconds, at least 1.');
-  if (typeof invalidator?.open !== "function") throw refusal('Option "invalidator" must be an invalidator.');
-  if ("status" in options) throw refusal('Option "status" of respond() is 200 or 304 here: leave it out.');
-  if (!TAG_HEADERS.includes(tagHeader)) throw refusal(`Option "tagHeader" must be one of ${TAG_HEADERS.join(", ")}.`);
-  checkSeparation(db, separatedBy);
-  // Those of `Access-Control-` are for browsers.
-  const given = new Headers(options.headers as HeadersInit | undefined);
-  const other = [...given.keys()].find((name) => !HEADERS.includes(name) && !name.startsWith("access-control-"));
-  if (other !== undefined)
-    throw refusal(`cached() does not take the header ${other}: set it on the response, if no cache reads it.`);
-}
-
-/** An empty object separates nothing: it is what `ctx.props` is by default. */
-function checkSeparation(db: Caller, separatedBy: unknown): void {
-  if (separatedBy === undefined) {
-    if (db instanceof Scope)
-      throw refusal('In a scope, option "separatedBy" must say what the cache tells tenants apart by.');
-    return;
-  }
-  const isObject = typeof separatedBy === "object" && separatedBy !== null;
-  if (!isObject || !Object.values(separatedBy).some((value) => value !== undefined && value !== null))
-    throw refusal(
-      'Option "separatedBy" must be an object with what the cache tells answers apart by, such as ctx.props.',
-    );
-}
-
-const refusal = (text: string) => new UsageError("INVALID_OPTION", text);
-
 // -- what an isolate knows --------------------------------------------------------------------------------------------
 
 /** By server, user, settings and scope: where the last query has run. A guess, which the moment confirms. */
 const places = new BoundedMap<string, Place>(1_000);
 
 /**
- * By database and statement: what this isolate knows to read only. A statement that is not here may be one that writes,
- * so it does not run before the invalidator has said that it knows it.
+ * By database, fingerprint and statement: what this isolate knows to read only. A statement that is not here may be one
+ * that writes, so it does not run before the invalidator has said that it knows it.
  */
 const readers = new BoundedMap<string, Reader>(1_000);
-/** What is being learned, by the same key: one of many calls does it. */
-const learning = new Map<string, Promise<void>>();
+/** What is being learned, by the same key: one of many calls does it. Resolves with where it was learned. */
+const learning = new Map<string, Promise<Place>>();
 
 /** Why an answer must not be stored; `late`: the invalidator has not answered in time. */
 type Why = Refusal | "late";
@@ -186,7 +115,6 @@ interface Reader {
 }
 const DUE: Reader = { dueAt: -Infinity, pause: LEARN_PAUSE };
 type Place = Pick<Moment, "fingerprint" | "timeline">;
-type Caller = Client | Pool | Scope;
 
 /** What the invalidator was asked. */
 interface Asking {
@@ -207,64 +135,77 @@ class Fill {
   readonly #db: Caller;
   readonly #query: QueryInput;
   readonly #options: CachedOptions;
-  /** The options of `respond`. */
-  readonly #form: RespondOptions;
+  readonly #respondOptions: RespondOptions;
   readonly #statement: string;
   /** The parameters as they are sent. */
   readonly #values: readonly unknown[];
-  /** Its key in {@link readers}. */
+  /** The database and the statement. */
   readonly #key: string;
   /** `separatedBy` as text, in one order of its names. */
   readonly #separation: string;
-  /** The settings and the role of a scope. */
-  readonly #scope: string;
+  /** The settings and the role of a scope, and those that the session began with. */
+  readonly #settings: readonly (string | undefined)[];
   /** The key in {@link places}. */
   readonly #placeKey: string;
   /** The ids in the request's If-None-Match. */
   readonly #validators: readonly string[];
   #asking: Asking | undefined;
-  /** The statement is learned when the body has ended: a client runs nothing before that. */
-  #learnsAfterwards = false;
 
   constructor(request: Asked, db: Caller, query: QueryInput, options: CachedOptions) {
     const { separatedBy } = options;
-    const form: Partial<CachedOptions> = { ...options };
-    for (const name of OWN) delete form[name];
+    const respondOptions: Partial<CachedOptions> = { ...options };
+    for (const name of OWN) delete respondOptions[name];
     this.#request = request;
     this.#db = db;
     this.#query = query;
     this.#options = options;
-    this.#form = form;
+    this.#respondOptions = respondOptions;
     this.#statement = typeof query === "string" ? query : query.text;
     const values = typeof query === "string" ? [] : query.values;
     const { serialize } = queueOf(db).config;
     this.#values = serialize ? serialized(values, serialize) : values;
-    this.#validators = idsIn(request.headers.get("if-none-match") ?? "");
-    this.#separation = separatedBy ? JSON.stringify(Object.entries(separatedBy).sort(), asText) : "";
-    const { host, port, database, user, options: settings } = queueOf(db).config;
-    this.#key = JSON.stringify([host, port, database, this.#statement]);
-    this.#scope = db instanceof Scope ? db.settings.statement : "";
-    this.#placeKey = JSON.stringify([host, port, database, user, settings, this.#scope]);
+    this.#separation = separatedBy ? textOf(Object.entries(separatedBy).sort()) : "";
+    this.#validators = this.#needsSeparation ? [] : idsIn(request.headers.get("if-none-match") ?? "");
+    const { host, port, database, user, options: ofSession } = queueOf(db).config;
+    this.#key = textOf([host, port, database, this.#statement]);
+    this.#settings = [db instanceof Scope ? db.settings.statement : "", ofSession];
+    this.#placeKey = textOf([host, port, database, user, ...this.#settings]);
   }
 
   async respond(): Promise<Response> {
     try {
-      const place = places.get(this.#placeKey) ?? (await this.#firstPlace());
+      let place = places.get(this.#placeKey) ?? (await this.#firstPlace());
       this.#ask(place);
-      const reader = readers.get(this.#key);
-      if (!reader || (reader.isUnknown && performance.now() > reader.dueAt)) await this.#untilKnown(place);
+      const reader = readers.get(this.#readerKey(place));
+      if (!reader || (reader.isUnknown && performance.now() > reader.dueAt)) place = await this.#untilKnown(place);
       const confirmed = this.#validators.length ? await this.#asking!.known : undefined;
-      if (confirmed && "tags" in confirmed && confirmed.validator !== undefined)
-        return this.#notModified(confirmed.tags, confirmed.validator);
-      return await this.#run(place);
+      return confirmed && "tags" in confirmed && confirmed.validator !== undefined && this.#isInTime(confirmed)
+        ? this.#notModified(confirmed.tags, confirmed.validator)
+        : await this.#run(place);
     } catch (error) {
       this.#inBackground(() => this.#finish(undefined));
       throw error;
     }
   }
 
-  #isAt({ fingerprint, timeline }: Moment): void {
-    places.set(this.#placeKey, { fingerprint, timeline });
+  /** Whether an answer may be confirmed: the cache must have the 304 while its fill is open. */
+  #isInTime({ maxFill }: Admitted): boolean {
+    return performance.now() - this.#asking!.openedAt < maxFill / 2;
+  }
+
+  /** A cache may tell such requests apart, and not say so. */
+  get #needsSeparation(): boolean {
+    return this.#separation === "" && this.#request.headers.get("authorization") !== null;
+  }
+
+  #readerKey({ fingerprint }: Place): string {
+    return `${fingerprint} ${this.#key}`;
+  }
+
+  #rememberPlace({ fingerprint, timeline }: Place): Place {
+    const place = { fingerprint, timeline };
+    places.set(this.#placeKey, place);
+    return place;
   }
 
   async #firstPlace(): Promise<Place> {
@@ -272,25 +213,32 @@ class Fill {
     return (await rowsOf<Moment>(this.#db, STAMP, [], { signal, timeout }))[0]!;
   }
 
-  /** Until the statement is known as one that neither writes nor locks. */
-  async #untilKnown(place: Place): Promise<void> {
+  /** Until the statement is known as one that neither writes nor locks. Returns where it will run. */
+  async #untilKnown(place: Place): Promise<Place> {
     const asking = this.#asking!;
     const known = await asking.known;
-    if (!("refusal" in known && MAY_BE_UNKNOWN.has(known.refusal))) return void readers.set(this.#key, DUE);
-    await this.#learn(known, this.#options.signal);
+    if (!("refusal" in known && MAY_BE_UNKNOWN.has(known.refusal))) {
+      readers.set(this.#readerKey(place), DUE);
+      return place;
+    }
+    const learned = await this.#learn(place, known);
     this.#inBackground(() => this.#abandon(asking)); // it may be opened later
-    this.#ask(place);
+    this.#ask(learned);
+    return learned;
   }
 
   async #run(place: Place): Promise<Response> {
     const calls = new Stamped<Moment>(this.#db, STAMP);
     const { id, openedAt, known: asked } = this.#asking!;
-    const [known, response] = await Promise.all([asked, calls.respond(this.#query, this.#form)]);
+    const [known, response] = await Promise.all([asked, calls.respond(this.#query, this.#respondOptions)]);
     const moment = await calls.answer;
-    if (moment) this.#isAt(moment);
+    if (moment) this.#rememberPlace(moment);
     const { stored, why } = this.#judged(known, moment, { place, calls });
-    if (stored) readers.set(this.#key, DUE);
-    if ("refusal" in known && known.refusal === "unknown") this.#planLearning(readers.get(this.#key) ?? DUE);
+    const key = this.#readerKey(place);
+    if (stored) readers.set(key, DUE);
+    // The next call learns it. This one may be a client's, which does nothing else before its body has ended.
+    else if ("refusal" in known && known.refusal === "unknown")
+      readers.set(key, { ...(readers.get(key) ?? DUE), isUnknown: true });
     const headers = new Headers(stored ? this.#storing(stored.tags, id) : notStoring(why));
     for (const [name, value] of response.headers) if (!headers.has(name)) headers.set(name, value);
     const maxFill = stored?.maxFill ?? Infinity;
@@ -310,8 +258,7 @@ class Fill {
     if (moment.fingerprint !== place.fingerprint || moment.timeline !== place.timeline)
       return notStored("the session has another role, other settings or another server than the one before");
     if (moment.seesOwn) return notStored("the session has an open transaction or temporary tables");
-    if (this.#separation === "" && this.#request.headers.get("authorization"))
-      return notStored("the request has Authorization (option separatedBy)");
+    if (this.#needsSeparation) return notStored("the request has Authorization (option separatedBy)");
     if (this.#values.some(hasTimeWords)) return notStored("a parameter may be the present time");
     if (String(calls.parameterTypesOf(this.#statement)) !== String(known.parameterTypes)) {
       calls.forgetTypesOf(this.#statement);
@@ -320,22 +267,11 @@ class Fill {
     return { stored: { ...known, moment }, why: "" };
   }
 
-  /**
-   * A pool, or a client that is closed afterwards, learns when the body has ended. While a client learns, it refuses
-   * other calls. So one that goes on learns later, in front of the next call.
-   */
-  #planLearning(reader: Reader): void {
-    this.#learnsAfterwards =
-      (this.#db instanceof Pool || this.#options.closeWhenDone === true) && performance.now() > reader.dueAt;
-    if (!this.#learnsAfterwards) readers.set(this.#key, { ...reader, isUnknown: true });
-  }
-
   /** The body has ended, or there is none. `stored`: where and when the answer was read that a cache may store. */
   async #finish(stored: Omit<FillClosing, "id"> | undefined): Promise<void> {
     const asking = this.#asking;
     // An invalidator may never answer.
     if (asking) this.#inBackground(() => (stored ? this.#close(asking.id, stored) : this.#abandon(asking)));
-    if (this.#learnsAfterwards) await this.#learnAgain().catch(() => {});
     if (this.#options.closeWhenDone) await (this.#db as Client).close();
   }
 
@@ -390,16 +326,18 @@ class Fill {
     const [url, rows, form] = await Promise.all([
       nameOf([this.#request.url, this.#separation]),
       // The form of the rows may follow from a header that `Vary` names.
-      nameOf([statement, this.#values, fingerprint, this.#scope]),
-      nameOf(this.#shape),
+      nameOf([statement, this.#values, fingerprint, ...this.#settings]),
+      nameOf(this.#form),
     ]);
     return { statement, url, rows, form };
   }
 
-  /** The options that decide the bytes; with some that do not. */
-  get #shape(): readonly unknown[] {
-    const { signal: _, observer: __, timeout: ___, headers, ...shape } = this.#form;
-    return [shape, ...new Headers(headers as HeadersInit | undefined)];
+  /** The options that decide the bytes, with some that do not, and those of the client. */
+  get #form(): readonly unknown[] {
+    const { signal: _, observer: __, timeout: ___, headers, ...form } = this.#respondOptions;
+    const { config } = queueOf(this.#db);
+    const ofClient = ROW_OPTIONS.map((name) => config[name] ?? null);
+    return [form, ofClient, ...new Headers(headers as HeadersInit | undefined)];
   }
 
   async #close(id: string, { life, tags, snapshot, isStandby }: Omit<FillClosing, "id">): Promise<void> {
@@ -412,35 +350,45 @@ class Fill {
     if ("tags" in answer) await this.#options.invalidator.abandon({ life: answer.life, id });
   }
 
-  /** For those who ask later: this request may be over, and its signal aborted. */
-  async #learnAgain(): Promise<void> {
-    await this.#learn(await this.#asking!.opened, undefined);
-  }
-
   /** What is lost costs a purge when the fill ends by itself. */
   #inBackground(work: () => Awaitable<unknown>): void {
     runtime().background((async () => await work())().catch(() => {}));
   }
 
-  async #learn(life: Partial<Life>, signal: AbortSignal | undefined): Promise<void> {
-    const running = learning.get(this.#key);
-    // Its caller may have left.
-    if (running) return await running.catch(() => this.#learn(life, signal));
-    const work = this.#learnNow(life, signal).finally(() => learning.delete(this.#key));
-    learning.set(this.#key, work);
-    await work;
+  async #learn(place: Place, life: Partial<Life>): Promise<Place> {
+    const key = this.#readerKey(place);
+    const running = learning.get(key);
+    // Its caller may have left, or the platform may have ended its request: then it never settles.
+    const found = running && (await within(LONGEST_LEARNING, running, this.#options.signal));
+    if (found) return found;
+    const work = this.#learnNow(key, life);
+    learning.set(key, work);
+    try {
+      return await work;
+    } finally {
+      if (learning.get(key) === work) learning.delete(key);
+    }
   }
 
-  /** Without a life nothing is told. All that counts then is that the statement neither writes nor locks. */
-  async #learnNow({ life, publication = "" }: Partial<Life>, signal: AbortSignal | undefined): Promise<void> {
-    const { invalidator } = this.#options;
-    const { relations, ...learned } = await learn(this.#db, { text: this.#statement }, { publication, signal });
-    if (life === undefined) return void readers.set(this.#key, DUE);
-    const { pause } = readers.get(this.#key) ?? DUE;
-    readers.set(this.#key, { dueAt: performance.now() + pause, pause: Math.min(2 * pause, LONGEST_PAUSE) });
+  /**
+   * Without a life nothing is told. All that counts then is that the statement neither writes nor locks. If that fails,
+   * the next call learns it first.
+   */
+  async #learnNow(key: string, { life, publication = "" }: Partial<Life>): Promise<Place> {
+    const { invalidator, signal, timeout } = this.#options;
+    const { pause } = readers.get(key) ?? DUE;
+    readers.delete(key);
+    const options = { publication, signal, timeout: Math.min(timeout || LONGEST_LEARNING, LONGEST_LEARNING) };
+    const { relations, ...learned } = await learn(this.#db, { text: this.#statement }, options);
+    const place = this.#rememberPlace(learned);
+    readers.set(this.#readerKey(place), DUE);
+    if (life === undefined) return place;
+    const dueAt = performance.now() + pause;
+    readers.set(this.#readerKey(place), { dueAt, pause: Math.min(2 * pause, LONGEST_PAUSE) });
     const dependency = { statement: await statementName(this.#statement), tags: relations.map(tagOf), ...learned };
     const told = (async () => await invalidator.remember({ life, ...dependency }))();
     await within(this.#timeout, told);
+    return place;
   }
 
   get #timeout(): number {
@@ -450,48 +398,20 @@ class Fill {
 
 /** The entity tags that may be ours, as a cache compares them (RFC 9110, 8.8.3.2). `*` cannot be confirmed. */
 const idsIn = (ifNoneMatch: string): readonly string[] =>
-  ifNoneMatch.split(",").flatMap((tag) => /^(?:W\/)?"([\da-f-]{36})"$/.exec(tag.trim())?.[1] ?? []);
+  ifNoneMatch.split(",", MOST_VALIDATORS).flatMap((tag) => /^(?:W\/)?"([\da-f-]{36})"$/.exec(tag.trim())?.[1] ?? []);
 
-/** Waits at most this long. Returns undefined if there is no result, or an error, by then. */
-async function within<T>(milliseconds: number, work: Promise<T>): Promise<T | undefined> {
+/** Waits at most this long, and not for a signal's caller. Undefined: there is no result, or an error, by then. */
+async function within<T>(milliseconds: number, work: Promise<T>, signal?: AbortSignal): Promise<T | undefined> {
   let result: T | undefined;
   const done = work.then(
     (value) => void (result = value),
     () => {},
   );
-  await withDeadline(milliseconds, done);
+  let stop = () => {};
+  const left = new Promise<void>((resolve) => (stop = onAbort(signal, resolve)));
+  await withDeadline(milliseconds, signal ? Promise.race([done, left]) : done);
+  stop();
   return result;
-}
-
-// -- names ------------------------------------------------------------------------------------------------------------
-
-/**
- * Characters from which on a hash takes the place of a text. In Node a digest takes 30 us and a thread; the invalidator
- * keeps names by the ten thousand.
- */
-const LONG = 80;
-/** By text: what a program asks again and again. */
-const statementNames = new BoundedMap<string, string>(1_000);
-
-async function statementName(text: string): Promise<string> {
-  const known = statementNames.get(text);
-  if (known !== undefined) return known;
-  const name = await nameOf([text]);
-  statementNames.set(text, name);
-  return name;
-}
-
-/** No hash begins as JSON does. */
-async function nameOf(what: readonly unknown[]): Promise<string> {
-  const text = JSON.stringify(what, asText);
-  if (text.length < LONG) return text;
-  const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(text));
-  return btoa(String.fromCharCode(...new Uint8Array(hash, 0, 18)));
-}
-
-/** What JSON cannot say. A Date comes as its text. */
-function asText(_: string, value: unknown): unknown {
-  return typeof value === "bigint" || (typeof value === "number" && !Number.isFinite(value)) ? String(value) : value;
 }
 
 // -- judging ----------------------------------------------------------------------------------------------------------
@@ -528,51 +448,3 @@ const notStoring = (why: string): Record<string, string> => ({
   "cache-control": "no-store",
   "cache-status": `pgz-edge; fwd=bypass; detail="${why.replaceAll(/[^ !#-[\]-~]/g, "'")}"`,
 });
-
-// -- the body ---------------------------------------------------------------------------------------------------------
-
-interface Watch {
-  /** Whether it is too late for the body to end well. */
-  readonly isOver: () => boolean;
-  /** Called once, after the last byte, or when no more are wanted. */
-  readonly end: () => void;
-}
-
-/** The same bytes. */
-function watched(bytes: ReadableStream<Uint8Array>, { isOver, end }: Watch): ReadableStream<Uint8Array> {
-  const reader = bytes.getReader();
-  let hasEnded = false;
-  const endOnce = () => {
-    if (!hasEnded) end(); // cancelling ends a read that is pending
-    hasEnded = true;
-  };
-  reader.closed.catch(endOnce); // it may have failed while nothing is read
-  return new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        try {
-          const { done, value } = await reader.read();
-          if (isOver()) throw tooLate();
-          if (!done) return controller.enqueue(value);
-          controller.close();
-        } catch (error) {
-          await reader.cancel(error).catch(() => {});
-          endOnce();
-          throw error;
-        }
-        endOnce();
-      },
-      async cancel(reason) {
-        await reader.cancel(reason).catch(() => {});
-        endOnce();
-      },
-    },
-    { highWaterMark: 0 },
-  );
-}
-
-function tooLate(): TimeoutError {
-  const text =
-    "The answer took longer than maxFill of the invalidator, so no cache may store it: read it faster, or use respond().";
-  return new TimeoutError("QUERY_TIMEOUT", text);
-}

@@ -3,7 +3,7 @@
 //
 // Knows when it has to run. Must not know what it does, or import anything of the platform's: its base class is given.
 import type { Pool } from "../index.ts";
-import type { CacheInvalidator } from "./cached.ts";
+import type { CacheInvalidator } from "./cached-options.ts";
 import { Invalidator } from "./invalidator.ts";
 import type { InvalidatorOptions, InvalidatorStats } from "./options.ts";
 

@@ -44,6 +44,8 @@ export interface FenceOptions {
   readonly settle: number;
   /** Milliseconds from the opening of a fill until its body has surely ended. */
   readonly maxFill: number;
+  /** Milliseconds until all is stored that earlier lives have opened. Default `maxFill + settle`. */
+  readonly unknownFor?: number;
   /** Maximum fills that are open or settle. */
   readonly maxFills?: number;
   /** Maximum commits that are kept. */
@@ -114,11 +116,12 @@ export class Fence {
    * begun in it is unknown: purge EVERYTHING now. `takeDue` says when to do so once more.
    */
   constructor(options: FenceOptions, before: number, now: number) {
-    this.#options = { ...DEFAULTS, ...options };
+    const unknownFor = options.maxFill + options.settle;
+    this.#options = { ...DEFAULTS, unknownFor, ...options };
     this.#validators = new Validators(this.#options.maxValidators);
     this.#log = new CommitLog(this.#options.maxCommits, before);
     this.#definitions = new CommitLog(this.#options.maxDefinitions, before);
-    this.#unknownUntil = now + options.maxFill + options.settle;
+    this.#unknownUntil = now + this.#options.unknownFor;
   }
 
   /** Fills that are open or settle, and commits that are kept. */

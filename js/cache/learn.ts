@@ -54,6 +54,8 @@ export interface LearnOptions {
   /** The publication whose stream tells of changes. */
   readonly publication: string;
   readonly signal?: AbortSignal | undefined;
+  /** Milliseconds for all of it. */
+  readonly timeout?: number | undefined;
 }
 
 /**
@@ -66,7 +68,7 @@ export interface LearnOptions {
 export async function learn(
   caller: LearnCaller,
   query: { readonly text: string; readonly values?: readonly unknown[] | undefined },
-  { publication, signal }: LearnOptions,
+  { publication, signal, timeout }: LearnOptions,
 ): Promise<Learned> {
   const { text } = query;
   if (hasSeveral(text)) throw refused("It has several statements.");
@@ -86,7 +88,7 @@ export async function learn(
       return { relations, ...judged(reads, facts, { publication, text }), ...moment };
     },
     // Each question sees the newest catalog, as the parser does. `deferrable` would wait.
-    { readOnly: true, isolation: "read committed", signal },
+    { readOnly: true, isolation: "read committed", signal, timeout },
   );
 }
 
@@ -151,6 +153,7 @@ const targetsOf = (query: Node) =>
     .map(({ resname, resorigtbl, resorigcol }) => [plain(resname), Number(resorigtbl), Number(resorigcol)]);
 
 /**
+ * The planner expects many rows of the questions about the catalog, which have few: with JIT they took two seconds.
  * Notices at the level `log` bring the trees. Any role may set these for a transaction; only a superuser the log's.
  */
 export const BEGINNING = `select ${MOMENT},
@@ -158,6 +161,7 @@ export const BEGINNING = `select ${MOMENT},
     pg_catalog.set_config('debug_print_rewritten', 'on', true) as a,
     pg_catalog.set_config('debug_pretty_print', 'off', true) as b,
     pg_catalog.set_config('client_min_messages', 'log', true) as c,
+    pg_catalog.set_config('jit', 'off', true) as e,
     case when (select rolsuper from pg_catalog.pg_roles where rolname ${EQ} current_user)
       then pg_catalog.set_config('log_min_messages', 'panic', true) end as d`;
 /** The trees of the questions that follow are not needed. */

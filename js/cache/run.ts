@@ -234,6 +234,7 @@ export class Run {
   #tick(): void {
     if (this.#life) this.#purge([...this.#life.fence.takeDue(now()), ...this.#life.answers.takeDue(now())]);
     const { connections, state, reason } = this.#feed.stats();
+    if (connections !== this.#connection) this.#life = undefined;
     if (reason !== undefined && reason !== this.#reason) this.#options.onFailure(waiting(reason));
     this.#reason = reason;
     if (state === "streaming") this.#heartbeat.tick(connections, connections !== this.#connection, now());
@@ -263,13 +264,14 @@ export class Run {
     const { xid, timeline } = await this.#newXid();
     this.#near = xid;
     this.#connection = connection;
-    const { settle, maxFill } = this.#options;
-    const longest = maxFill + settle;
+    const { settle, maxFill, maxLag } = this.#options;
+    // A process before this one may open fills until it sees how far it is behind.
+    const longest = maxFill + settle + maxLag;
     this.#life = {
       id: crypto.randomUUID(),
       beganAt: now(),
       timeline,
-      fence: new Fence({ settle, maxFill }, xid, now()),
+      fence: new Fence({ settle, maxFill, unknownFor: longest }, xid, now()),
       dependencies: new Dependencies(MAX_STATEMENTS), // ids of the snapshots that were learned before are given again
       answers: new Answers(MAX_URLS, longest),
     };

@@ -319,13 +319,13 @@ export const planted = [
   },
   {
     name: "cache: a fill is closed when its first bytes leave",
-    file: "js/cache/cached.ts",
+    file: "js/cache/watched-body.ts",
     from: "if (!done) return controller.enqueue(value);",
     to: "if (!done) {\n            endOnce();\n            return controller.enqueue(value);\n          }",
   },
   {
     name: "cache: a body may take any time",
-    file: "js/cache/cached.ts",
+    file: "js/cache/watched-body.ts",
     from: "if (isOver()) throw tooLate();",
     to: "",
   },

@@ -97,7 +97,7 @@ export function drawCache(seed: number): CacheProgram {
     faults: isQuiet || dice.oneIn(2) ? [] : Array.from({ length: 1 + dice.below(3) }, () => fault(dice)),
     caller: dice.pick(["pool", "client"] as const),
     isolates,
-    maxAge: theme === "old" ? 1 : dice.pick([1, 2, 60, 60]),
+    maxAge: theme === "old" ? 3 : dice.pick([1, 2, 60, 60]),
     refusesPurges: isQuiet ? 0 : dice.pick([0, 10, 3]),
     losesCalls: isQuiet ? 0 : dice.pick([0, 20, 5]),
     losesCloses: theme === "closes" ? 2 : 0,
@@ -134,7 +134,7 @@ function around(dice: Dice, { at, lasts, view, table }: Write, isolates: number,
     const source = changed >= 0 && !dice.oneIn(3) ? changed : one.source;
     const slow = theme === "closes" && dice.oneIn(3) ? dice.below(1_500) : one.slow;
     // What was stored a lifetime before is asked about again.
-    const before = theme === "old" && dice.oneIn(3) ? 1_500 : 0;
+    const before = theme === "old" && dice.oneIn(3) ? 3_400 : 0;
     return { ...one, source, slow, at: Math.max(0, at + lasts - before - 300 + dice.below(400)) };
   });
 }

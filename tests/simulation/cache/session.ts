@@ -46,9 +46,9 @@ const LAST_REQUESTS = 150;
 const FAR = OPTIONS.maxLag / 2;
 /** Milliseconds of the invalidator's timer, and of a purge. */
 const SLACK = 200;
-const RECOVERY = OPTIONS.settle + OPTIONS.maxFill + TIMES.propagation + SLACK;
+const FILL = OPTIONS.settle + OPTIONS.maxFill + TIMES.propagation + SLACK;
 /** The bound of the page. */
-const BOUNDS = { age: FAR + RECOVERY, recovery: RECOVERY, purge: TIMES.propagation + SLACK };
+const BOUNDS = { age: FAR + FILL, recovery: FILL + OPTIONS.maxLag, purge: TIMES.propagation + SLACK };
 
 let sessions = 0;
 

@@ -67,11 +67,11 @@ const QUESTIONS: Readonly<Record<string, Question>> = {
     takes: [],
     columns: [
       ...[...MOMENT, ...BOOLS("seesOwn", "isCitus")],
-      ...["a", "b", "c", "d"].map((one) => [one, textType] as const),
+      ...["a", "b", "c", "e", "d"].map((one) => [one, textType] as const),
     ],
     rows: ({ session }) => {
       session.transaction!.showsTrees = true;
-      return [[...momentOf(session), false, "on", "off", "log", null]];
+      return [[...momentOf(session), false, "on", "off", "log", "off", null]];
     },
   },
   [ENDING]: {

@@ -254,6 +254,8 @@ class Fill {
   /** What the invalidator has said, and the moment; or why the answer must not be stored. */
   #judged(known: Known, moment: Moment | undefined, { place, calls }: Ran): Judgement {
     if ("refusal" in known) return notStored(known.reason ?? REFUSALS[known.refusal]);
+    // Its body could not end well any more.
+    if (performance.now() - this.#asking!.openedAt >= known.maxFill) return notStored(REFUSALS.late);
     if (!moment) return notStored("the snapshot of the query is not known");
     if (moment.fingerprint !== place.fingerprint || moment.timeline !== place.timeline)
       return notStored("the session has another role, other settings or another server than the one before");

@@ -109,7 +109,7 @@ export class ClusterCalls extends TransactionCalls {
    */
   async position(): Promise<string> {
     const ask = async (): Promise<string> => {
-      const [row] = await arraysOf<PositionRow>(this, positionQuestion(this.#canReadIdentity), { observer: undefined });
+      const [row] = await arraysOf<PositionRow>(this, positionQuestion(this.#canReadIdentity), { isObserved: true });
       return positionText(positionIn(row!));
     };
     if (!this.#canReadIdentity) return await ask();

@@ -29,6 +29,7 @@ const PATIENCE = 2_000;
  * one, a quarter of a second in all.
  */
 const LAST_REPLAY_PAUSE = 128;
+
 export class Probes {
   readonly #servers: Servers;
   readonly #config: ClusterConfig;

@@ -11,16 +11,11 @@ export interface QuestionCaller {
 /** The observer drops notices, which are caused only by settings of the user's. */
 export const QUIET = { observer: {} };
 const decoder = new TextDecoder();
-const WHOLE = { ...QUIET, maxRows: 0, maxBytes: 0, maxFieldBytes: 0, duplicates: "keep", columnNames: "keep" } as const;
-
-interface Question {
-  readonly text: string;
-  readonly values?: readonly unknown[];
-}
+const WHOLE = { maxRows: 0, maxBytes: 0, maxFieldBytes: 0, duplicates: "keep", columnNames: "keep" } as const;
 
 interface QuestionOptions {
-  /** `undefined`: the user's observer hears of it. */
-  readonly observer?: undefined;
+  /** The user's observer hears of it. Default false. */
+  readonly isObserved?: boolean;
   readonly signal?: AbortSignal | undefined;
   readonly timeout?: number | undefined;
 }
@@ -32,7 +27,7 @@ export async function rowsOf<Row>(
   values: readonly unknown[] = [],
   options: QuestionOptions = {},
 ): Promise<readonly Row[]> {
-  return (await answered(caller, { text, values }, { ...options, format: "json" })) as Row[];
+  return (await answered(caller, { text, values }, options, "json")) as Row[];
 }
 
 /** The rows as arrays, for columns without names. */
@@ -41,11 +36,16 @@ export async function arraysOf<Row extends readonly unknown[]>(
   text: string,
   options: QuestionOptions = {},
 ): Promise<readonly Row[]> {
-  const { rows } = (await answered(caller, { text }, { ...options, format: "columnar" })) as { rows: Row[] };
+  const { rows } = (await answered(caller, { text, values: [] }, options, "columnar")) as { rows: Row[] };
   return rows;
 }
 
-async function answered(caller: QuestionCaller, { text, values = [] }: Question, options: object): Promise<unknown> {
-  const bytes = await caller.json({ text, values }, { ...WHOLE, ...options });
+async function answered(
+  caller: QuestionCaller,
+  question: { readonly text: string; readonly values: readonly unknown[] },
+  { isObserved, ...options }: QuestionOptions,
+  format: "json" | "columnar",
+): Promise<unknown> {
+  const bytes = await caller.json(question, { ...WHOLE, ...(isObserved ? {} : QUIET), ...options, format });
   return JSON.parse(decoder.decode(bytes));
 }

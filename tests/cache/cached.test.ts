@@ -295,19 +295,6 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
     expect((await get(query, { on })).headers.has("cdn-cache-control")).toBe(true);
   });
 
-  test("a body that takes longer than maxFill breaks off, so that no cache stores it", async () => {
-    const query = sql`select id from products where id = 1`;
-    await get(query);
-    const short: CacheInvalidator = {
-      open: (opening) => ({ ...invalidator.open(opening), maxFill: 0 }),
-      remember: (learned) => invalidator.remember(learned),
-      close: (closing) => invalidator.close(closing),
-      abandon: (fill) => invalidator.abandon(fill),
-    };
-    await expect(get(query, { invalidator: short })).rejects.toMatchObject({ code: "QUERY_TIMEOUT" });
-    await until(() => stats().fills === 0);
-  });
-
   test("a request with Authorization is not stored unless the cache tells visitors apart", async () => {
     const query = sql`select id from products where id = 1`;
     const request = new Request(requestOf(query), { headers: { authorization: "Bearer x" } });
@@ -503,8 +490,8 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
       open: (opening) => ({ ...invalidator.open(opening), maxFill: 0 }),
       abandon: (fill) => invalidator.abandon(fill),
     };
-    const late = await get(query, { on, etag, invalidator: slow }).catch((error: unknown) => error);
-    expect(late).toMatchObject({ code: "QUERY_TIMEOUT" }); // no 304: the fill may be forgotten
+    const late = await get(query, { on, etag, invalidator: slow });
+    expect([late.status, why(late)]).toEqual([200, "the invalidator has not answered"]); // the fill may be forgotten
     const etagOfGiven = confirmed.headers.get("etag")!;
     await until(async () => (await get(query, { on, etag: etagOfGiven, headers: given })).status === 304);
     expect((await get(query, { on, etag: etagOfGiven, headers: given })).headers.get("vary")).toBe("accept");

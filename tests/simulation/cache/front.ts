@@ -9,7 +9,7 @@ export const TIMES = { settle: 200, propagation: 80 };
 const CENTRES = 2;
 
 /** What a program answers. Rejects if it could not. */
-export type Fetch = (headers: Headers, slow: number) => Promise<Response>;
+export type Fetch = (headers: Headers) => Promise<Response>;
 
 interface Stored {
   readonly body: string;
@@ -40,6 +40,10 @@ export class Front {
     this.#dice = dice;
   }
 
+  empty(): void {
+    for (const centre of this.#centres) centre.clear();
+  }
+
   async get(centre: number, url: string, slow: number, fetch: Fetch): Promise<Served> {
     const stored = this.#centres[centre]!.get(url);
     if (stored && stored.until > this.#clock.now) {
@@ -64,7 +68,7 @@ export class Front {
   async #fetched(centre: number, url: string, slow: number, fetch: Fetch) {
     const known = this.#centres[centre]!.get(url);
     const asked = new Headers(known ? { "if-none-match": known.etag } : {});
-    const response = await fetch(asked, slow);
+    const response = await fetch(asked);
     const { headers } = response;
     const age = Number(/max-age=(\d+)/.exec(headers.get("cdn-cache-control") ?? "")?.[1] ?? 0) * 1_000;
     if (response.status === 304) {
@@ -79,7 +83,7 @@ export class Front {
     return { served: { body, isHit: false }, isStored: age > 0 };
   }
 
-  /** A slow reader: pauses before the first bytes, and before the end. */
+  /** A slow reader: pauses after each chunk. */
   async #read(response: Response, slow: number): Promise<string> {
     const reader = response.body!.getReader();
     const decoder = new TextDecoder();
@@ -92,7 +96,7 @@ export class Front {
     }
   }
 
-  /** The cache may take a while. A 304 counts from when it is known. */
+  /** The cache may take a while, also after a 304. */
   #store(centre: number, url: string, answer: Omit<Stored, "storedAt" | "until">, age: number): void {
     this.counts.stored++;
     this.#clock.after(this.#dice.below(TIMES.settle), () =>

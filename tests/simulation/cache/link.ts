@@ -38,11 +38,11 @@ export class Process {
     this.over = this.invalidator.run();
   }
 
-  /** Whether it follows, and is no further behind than `most` milliseconds. */
-  state(most: number) {
+  /** Whether it follows, and whether it is no further behind than it should be. */
+  get state() {
     const { state, lag } = this.invalidator.stats;
     const isFollowing = !this.isDead && state === "following";
-    return { isFollowing, isWell: isFollowing && lag <= most };
+    return { isFollowing, isWell: isFollowing && lag <= OPTIONS.maxLag };
   }
 
   /** As kill -9: its links are reset, and its memory is gone. */

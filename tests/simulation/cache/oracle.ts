@@ -24,18 +24,22 @@ interface When {
 export interface Bounds {
   /** From when a commit is visible to the last answer without it. */
   readonly age: number;
-  /** From when the invalidator is well again until that holds. */
+  /** The same for an answer that was stored before the commit. */
+  readonly stored: number;
+  /** From the beginning of a life until that holds. */
   readonly recovery: number;
-  /** From when a life is well until nothing is stored from before it. */
-  readonly purge: number;
+}
+
+/** Where an answer comes from. */
+export interface Found {
+  readonly isOwn: boolean;
+  readonly storedAt?: number | undefined;
 }
 
 export interface State {
   readonly isFollowing: boolean;
   readonly isWell: boolean;
 }
-
-const NOW: When = { at: Infinity, lost: 0 };
 
 /** The table of a view from then on. */
 interface Stay extends When {
@@ -73,8 +77,8 @@ export class Oracle {
   /** Called between two events. */
   look(): void {
     const { now } = this.#clock;
-    const counts = this.#wellSince !== undefined && this.#last - this.#wellSince > this.#bounds.recovery;
-    if (!counts) this.#lost += now - this.#last;
+    const isRecovered = this.#lifeSince !== undefined && this.#last - this.#lifeSince > this.#bounds.recovery;
+    if (!isRecovered || this.#wellSince === undefined) this.#lost += now - this.#last;
     this.#last = now;
     const { isFollowing, isWell } = this.#state();
     this.#wellSince = isWell ? (this.#wellSince ?? now) : undefined;
@@ -107,42 +111,53 @@ export class Oracle {
     for (const n of rows.keys()) if (!there.has(n) && !this.#gone.has(n)) this.#gone.set(n, when);
   }
 
-  /** Judges an answer that is served now. `isOwn`: it was read for this request, and is as old as that took. */
-  judge(source: string, body: string, isOwn: boolean): void {
+  /**
+   * Judges an answer that is served now. `isOwn`: it was read for this request, and is as old as that took. `storedAt`:
+   * it was found in a store.
+   */
+  judge(source: string, body: string, { isOwn, storedAt = Infinity }: Found): void {
     this.served++;
     const numbers = body
       .split("\n")
       .filter(Boolean)
       .map((line) => (JSON.parse(line) as { n: number }).n);
     const table = Math.floor(numbers[0]! / 1_000);
-    const fault = this.#wrongWith(source, table, new Set(numbers), isOwn);
+    const fault = this.#wrongWith(source, table, new Set(numbers));
     if (fault) this.#fault(source, fault);
+    if (isOwn) return;
+    const old = this.#oldIn(source, table, new Set(numbers), storedAt);
+    if (old) this.#fault(source, old);
+    const [well, life] = [this.#wellSince, this.#lifeSince];
+    if (well === undefined || life === undefined) return;
+    if (storedAt < life && this.#clock.now - well > this.#bounds.stored)
+      this.#fault(source, "it was stored before this life");
   }
 
-  #wrongWith(source: string, table: number, numbers: ReadonlySet<number>, isOwn: boolean): string | undefined {
+  #wrongWith(source: string, table: number, numbers: ReadonlySet<number>): string | undefined {
     const rows = this.#rows[table] ?? new Map<number, When>();
     const invented = [...numbers].filter((n) => !rows.has(n));
     if (invented.length) return `it has what was never visible there: ${invented.join()}`;
     const stays = this.#stays.get(source);
-    const at = stays?.map((stay) => stay.table).lastIndexOf(table);
-    if (stays ? at! < 0 : source !== `t${table}`) return `it has rows of t${table}`;
-    if (isOwn) return undefined;
-    const gone = [...numbers].find((n) => this.#since(this.#gone.get(n) ?? NOW) > this.#bounds.age);
-    if (gone !== undefined) return `it has ${gone}, which a crash has taken`;
-    const left = stays?.[at! + 1];
-    if (left && this.#since(left) > this.#bounds.age) return `it left t${table} ${this.#since(left).toFixed(1)} ms ago`;
-    for (const [n, when] of rows)
-      if (!numbers.has(n) && !this.#gone.has(n) && (!left || when.at < left.at) && this.#since(when) > this.#bounds.age)
-        return `it lacks ${n}, which was visible for ${this.#since(when).toFixed(1)} ms`;
-    return undefined;
+    const isThere = stays ? stays.some((stay) => stay.table === table) : source === `t${table}`;
+    return isThere ? undefined : `it has rows of t${table}`;
   }
 
-  /** Judges an answer by when it was stored. */
-  judgeStored(source: string, storedAt: number): void {
-    const [well, life] = [this.#wellSince, this.#lifeSince];
-    if (well === undefined || life === undefined) return;
-    if (storedAt < life && this.#clock.now - well > this.#bounds.purge)
-      this.#fault(source, "it was stored before this life");
+  /** What was stored before a commit is purged with it; what is stored later, when its fill has settled. */
+  #oldIn(source: string, table: number, numbers: ReadonlySet<number>, storedAt: number): string | undefined {
+    const isOld = (when: When) =>
+      this.#since(when) > (storedAt < when.at ? this.#bounds.stored : this.#bounds.age) ? this.#since(when) : undefined;
+    const stays = this.#stays.get(source) ?? [];
+    const left = stays[stays.map((stay) => stay.table).lastIndexOf(table) + 1];
+    if (stays.length && left && isOld(left)) return `it left t${table} ${isOld(left)!.toFixed(1)} ms ago`;
+    for (const n of numbers) {
+      const gone = this.#gone.get(n);
+      if (gone && isOld(gone)) return `it has ${n}, which is gone for ${isOld(gone)!.toFixed(1)} ms`;
+    }
+    for (const [n, when] of this.#rows[table]!) {
+      const isMissing = !numbers.has(n) && !this.#gone.has(n) && (!left || when.at < left.at);
+      if (isMissing && isOld(when)) return `it lacks ${n}, which was visible for ${isOld(when)!.toFixed(1)} ms`;
+    }
+    return undefined;
   }
 
   #fault(source: string, fault: string): void {

@@ -38,17 +38,22 @@ export interface CacheReport {
 
 /** Virtual milliseconds after the last request, within which everything that is left must end by itself. */
 const REST = 400_000;
-/** Milliseconds between two requests for each statement at the end, and how many. The longest pause is a minute. */
-const LAST_PAUSE = 1_000;
-const LAST_REQUESTS = 150;
+/**
+ * Milliseconds between two requests for each statement at the end, and how many: what is learned may not count, and is
+ * learned again after a minute.
+ */
+const LAST_PAUSE = 400;
+const LAST_REQUESTS = 250;
 
-/** Milliseconds: what counts as far behind. Most of it is the pause of two heartbeats. */
-const FAR = OPTIONS.maxLag / 2;
 /** Milliseconds of the invalidator's timer, and of a purge. */
 const SLACK = 200;
-const FILL = OPTIONS.settle + OPTIONS.maxFill + TIMES.propagation + SLACK;
-/** The bound of the page. */
-const BOUNDS = { age: FAR + FILL, recovery: FILL + OPTIONS.maxLag, purge: TIMES.propagation + SLACK };
+/** The bounds of the page. */
+const STORED = OPTIONS.maxLag + TIMES.propagation + SLACK;
+const AGE = STORED + OPTIONS.settle + OPTIONS.maxFill;
+const BOUNDS = { stored: STORED, age: AGE, recovery: AGE };
+
+/** Milliseconds of a call. */
+const TIMEOUT = 20_000;
 
 let sessions = 0;
 
@@ -165,7 +170,7 @@ class CacheSession {
   }
 
   get #state() {
-    return this.#process?.state(FAR) ?? { isFollowing: false, isWell: false };
+    return this.#process?.state ?? { isFollowing: false, isWell: false };
   }
 
   #until(time: number): Promise<void> {
@@ -200,7 +205,7 @@ class CacheSession {
   #options(more: pgz.PoolOptions = {}): pgz.PoolOptions {
     const connect: NonNullable<pgz.PoolOptions["connect"]> = (options) =>
       this.#connects.get(options.host)!.connector({ readsWhileIdle: true })(options);
-    return { sslmode: "disable", timeout: 20_000, connectTimeout: 3_000, connect, ...more };
+    return { sslmode: "disable", timeout: TIMEOUT, connectTimeout: 3_000, connect, ...more };
   }
 
   #isolate(): Isolate {
@@ -251,8 +256,12 @@ class CacheSession {
 
   /** Whether a request may fail. */
   get #isDisturbed(): boolean {
-    const { faults, happenings } = this.#program;
-    return faults.length > 0 || happenings.some(({ kind }) => kind === "restart" || kind === "panic");
+    return this.#program.faults.length > 0 || this.#isStopped;
+  }
+
+  /** Whether the server stops. */
+  get #isStopped(): boolean {
+    return this.#program.happenings.some(({ kind }) => kind === "restart" || kind === "panic");
   }
 
   // -- programs -------------------------------------------------------------------------------------------------------
@@ -266,23 +275,23 @@ class CacheSession {
       await tx.exec(text);
       await this.#pause(lasts);
     };
-    await writer.transaction(work).catch((error: unknown) => this.#failedWith(text, error));
+    await writer.transaction(work).catch((error: unknown) => this.#failedWith(text, error, this.#isStopped));
   }
 
   async #read({ source, centre, isolate, slow }: Read): Promise<boolean> {
     const name = SOURCES[source]!;
     const url = `https://example.com/${name}`;
-    const { maxAge } = this.#program;
+    const since = this.#world.now;
     try {
       const fetch = (headers: Headers) => this.#answer(this.#isolates[isolate]!, { method: "GET", url, headers }, name);
       const { body, isHit, storedAt } = await this.#front.get(centre, url, slow, fetch);
-      this.#world.note("front", `${name} at ${centre}${isHit ? " hit" : ""}: ${body.length}, for ${maxAge} s`);
-      this.#oracle.judge(name, body, !isHit);
-      if (storedAt !== undefined) this.#oracle.judgeStored(name, storedAt);
-      return isHit;
+      this.#world.note("front", `${name} at ${centre}${isHit ? " hit" : ""}: ${body.length}`);
+      this.#oracle.judge(name, body, { isOwn: !isHit, storedAt });
+      return storedAt !== undefined;
     } catch (error) {
-      // A body that is read too slowly.
-      if ((error as { code?: string }).code !== "QUERY_TIMEOUT") this.#failedWith(name, error);
+      const { code } = error as { code?: string };
+      const isSlow = code === "QUERY_TIMEOUT" && slow > 0 && this.#world.now - since < TIMEOUT;
+      if (!isSlow) this.#failedWith(name, error, this.#isDisturbed);
       return false;
     }
   }
@@ -295,23 +304,24 @@ class CacheSession {
     return await cached(request, client, query, { ...options, closeWhenDone: true });
   }
 
-  #failedWith(what: string, error: unknown): void {
+  #failedWith(what: string, error: unknown, mayFail: boolean): void {
     this.#failed++;
     this.#world.note("failed", `${what}: ${String((error as { code?: string }).code)}`);
     const isTyped = error instanceof driver.PgzError && !(error instanceof driver.UsageError);
-    if (isTyped && this.#isDisturbed) return;
+    if (isTyped && mayFail) return;
     this.#faults.push(`${what} at ${this.#world.now.toFixed(1)}: ${described(error)}`);
   }
 
-  /** Until an answer of each statement is served from what is stored. */
+  /** Until an answer of each statement has been stored, and is served from there. */
   async #untilStored(): Promise<void> {
+    this.#front.empty();
     const left = new Set(SOURCES.keys());
     for (let turn = 0; left.size && turn < LAST_REQUESTS; turn++) {
       for (const source of [...left]) {
-        const read = { at: 0, source, centre: turn % 2, isolate: 0, slow: 0 };
+        const read = { at: 0, source, centre: 0, isolate: 0, slow: 0 };
         if ((await this.#read(read)) && this.#state.isWell) left.delete(source);
       }
-      await this.#pause(LAST_PAUSE / 4);
+      await this.#pause(LAST_PAUSE);
     }
     for (const source of left) this.#faults.push(`answers of ${SOURCES[source]} are not stored any more`);
   }

@@ -249,6 +249,7 @@ export class Session {
 
   #rollBack(): void {
     const transaction = this.transaction!;
+    // Its commit was waiting to become visible. The record is in the log, so it commits.
     if (transaction.isLogged) this.world.commit(transaction);
     else transaction.rollBack();
     this.world.endSnapshot(transaction);

@@ -3,7 +3,7 @@
 // Knows committed state and how it changes. Must not know sessions' conversations, or how a server starts and stops.
 import type { Clock, Dice } from "../contract.ts";
 import { Locks } from "./locks.ts";
-import type { Log } from "./replication/log.ts";
+import type { Committed, Log } from "./replication/log.ts";
 import { Publications } from "./replication/publications.ts";
 import { Slots } from "./replication/slots.ts";
 import type { Session } from "./session.ts";
@@ -64,6 +64,8 @@ export class World {
   #transactions = 700;
   /** In the order of their commits in the log. */
   readonly #unflushed = new Set<Transaction>();
+  /** The highest id that is on disk. */
+  #flushedXid = 700;
 
   constructor(surroundings: Surroundings) {
     this.#surroundings = surroundings;
@@ -114,7 +116,7 @@ export class World {
     transaction.isLogged = true;
     const committed = this.log.commit(transaction, this.clock.now);
     const wait = this.#surroundings.flushedAfter();
-    if (!wait) return this.log.flush(committed);
+    if (!wait) return this.#flush(committed);
     this.#unflushed.add(transaction);
     this.clock.after(wait, () => {
       if (!this.#unflushed.has(transaction)) return; // flushed with a later one, or lost
@@ -122,8 +124,12 @@ export class World {
         this.#unflushed.delete(one);
         if (one === transaction) break;
       }
-      this.log.flush(committed);
+      this.#flush(committed);
     });
+  }
+
+  #flush(committed: Committed): void {
+    for (const { xid } of this.log.flush(committed)) this.#flushedXid = Math.max(this.#flushedXid, xid);
   }
 
   /** The server has crashed: commits that were not on disk have never been, and their ids are given again. */
@@ -132,7 +138,7 @@ export class World {
     if (!lost.length) return;
     this.#unflushed.clear();
     for (const transaction of lost) transaction.lose();
-    this.#transactions = lost.at(-1)!.xid!;
+    this.#transactions = this.#flushedXid + 1;
     this.log.loseUnflushed();
     this.commits.count++;
     this.catalogVersion++;

@@ -142,12 +142,14 @@ export class Log {
     return committed;
   }
 
-  /** This commit, and all before it, are on disk. */
-  flush(last: Committed): void {
+  /** This commit, and all before it, are on disk. Returns those that were not. */
+  flush(last: Committed): readonly Committed[] {
     const flushed = this.#unflushed.splice(0, this.#unflushed.indexOf(last) + 1);
-    if (!this.isRecording || !flushed.length) return;
-    this.#committed.push(...flushed);
-    for (const listener of this.#listeners) listener();
+    if (this.isRecording) {
+      this.#committed.push(...flushed);
+      for (const listener of this.#listeners) listener();
+    }
+    return flushed;
   }
 
   /** The server has crashed. */

@@ -1,7 +1,8 @@
 /**
  * The demo's data, in a database of its own. The database is created anew and dropped at the end, so no stale data is
  * read and your own server (DATABASE_URL) ends up unchanged. schema.sql and changes.sql make the Worker's tables and
- * roles. This file makes `events`, which has a column of each kind that looks different in JSON, and the rows.
+ * roles, and cache.sql of the driver makes the cache's event triggers. This file makes `events`, which has a column of
+ * each kind that looks different in JSON, and the rows.
  */
 import { randomBytes } from "node:crypto";
 import { readFileSync } from "node:fs";
@@ -14,8 +15,12 @@ export const orderRows = { acme: 20_000, globex: 300 };
 
 const schema = readFileSync(new URL("schema.sql", import.meta.url), "utf8");
 const ofChanges = readFileSync(new URL("changes.sql", import.meta.url), "utf8");
+const ofCache = () => readFileSync(new URL("../dist/cache.sql", import.meta.url), "utf8");
 
-/** Whether changes.sql can run. `drop` below waits for a backend to end, which servers before 14 cannot do. */
+/**
+ * Whether changes.sql and cache.sql can run. `drop` below waits for a backend to end, which servers before 14 cannot
+ * do.
+ */
 const HAS_CHANGES = `select current_setting('wal_level') = 'logical' and rolsuper
   and current_setting('server_version_num')::int4 >= 140000 as has from pg_roles where rolname = current_user`;
 
@@ -111,7 +116,7 @@ export function sampleDatabase(adminUrl, name = `pgz_edge_demo_${randomBytes(4).
     if (has) sample.feedUrl = urlOf(roles.feed);
     await run(database.href, [
       filled(schema),
-      ...(has ? [filled(ofChanges)] : []),
+      ...(has ? [filled(ofChanges), ofCache()] : []),
       ...Object.values(roles)
         .filter((role) => has || role !== roles.feed)
         .map((role) => `alter role ${role} password '${password}'`),

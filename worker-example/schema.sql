@@ -22,9 +22,10 @@ alter role :"reader" set statement_timeout = '90s';
 create role :"app" login connection limit 25;
 alter role :"app" set statement_timeout = '90s';
 
--- The Durable Objects' role, which they all share: one connection for each tenant that has listening clients, so 35
--- tenants at a time, and five for the pool of /user.
-create role :"object" login connection limit 40;
+-- The role of what connects to the server itself, without Hyperdrive. The Durable Objects share it: one connection for
+-- each tenant that has listening clients, so 35 tenants at a time, and five for the pool of /user. Five more are for
+-- /api/summary, which reads them when the cache in front of it has no answer.
+create role :"object" login connection limit 45;
 alter role :"object" set default_transaction_read_only = on;
 alter role :"object" set statement_timeout = '90s';
 
@@ -53,11 +54,12 @@ create index orders_page on orders (tenant, id); -- one range of this index has 
 -- tenant too (a policy's USING is also its WITH CHECK). Without the setting the result is an error or no row, never all
 -- rows. Any other role has no policy, and so sees nothing.
 alter table orders enable row level security;
-create policy orders_of_tenant on orders to :"app" using (tenant = current_setting('app.tenant'));
+create policy orders_of_tenant on orders to :"app", :"object" using (tenant = current_setting('app.tenant'));
 
 -- Without `id` and `tenant`: no request can set them, whatever the Worker does.
 grant select, delete, insert (reference, customer, status, total, placed), update (reference, customer, status, total)
   on orders to :"app";
+grant select on orders to :"object";
 
 -- Each statement that changes rows notifies the tenant's channel when it commits: one notification, even for an import
 -- of a hundred thousand rows.

@@ -15,7 +15,7 @@ export function serve(options: {
   standbyUrl?: string | undefined;
   /** The URL of the Durable Objects' own role. */
   objectUrl: string;
-  /** The URL of the feed's role, and its replication slot below. Omit both for no feed. */
+  /** The URL of the feed's role, and its replication slot below. Omit both for no feed and no invalidator. */
   feedUrl?: string | undefined;
   feedSlot?: string;
   tokens: Readonly<Record<string, string | readonly string[]>>;

@@ -124,10 +124,11 @@ async function run(options) {
     durableObjects: {
       DATABASE: { className: "Database", useSQLite: true },
       FEED: { className: "Feed", useSQLite: true },
+      INVALIDATIONS: { className: "Invalidations", useSQLite: true },
     },
     bindings: {
       DATABASE_URL: directUrl(objectUrl),
-      ...(feedUrl && { CHANGES_URL: directUrl(feedUrl), CHANGES_SLOT: feedSlot }),
+      ...(feedUrl && { CHANGES_URL: directUrl(feedUrl), CHANGES_SLOT: feedSlot, CACHE_SLOT: `${feedSlot}_cache` }),
       TOKENS: JSON.stringify(tokens),
     },
     ...(tail && { streamingTails: ["tail"] }),

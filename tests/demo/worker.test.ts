@@ -358,7 +358,7 @@ describe("caps", () => {
       expect((await fresh.acme("/api/orders?limit=1")).status).toBe(200); // the cap does not concern other routes
       await fresh.stop();
     } finally {
-      await demo.admin.query(`alter role ${objectRole} connection limit 40`);
+      await demo.admin.query(`alter role ${objectRole} connection limit 45`);
     }
   });
 

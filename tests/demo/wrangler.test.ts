@@ -17,7 +17,7 @@ afterAll(() => rm(folder, { recursive: true, force: true }));
 test("wrangler deploy --dry-run bundles the example", async () => {
   const words = ["deploy", "--dry-run", "--outdir", path.join(folder, "out")];
   const { stdout, stderr } = await wrangler(words, { cwd: here, home: folder });
-  for (const binding of ["HYPERDRIVE", "HYPERDRIVE_APP", "DATABASE", "FEED"])
+  for (const binding of ["HYPERDRIVE", "HYPERDRIVE_APP", "DATABASE", "FEED", "INVALIDATIONS"])
     expect(stdout).toMatch(new RegExp(`env\\.${binding} `));
   expect(stdout).toMatch(/--dry-run: exiting now/);
   expect(stderr).not.toMatch(/warn|error/i);
@@ -34,6 +34,15 @@ test("the compatibility date is the README's, and neither sets a flag", async ()
   const set = /^ *"compatibility_(?:date|flags)": .*?,/gm;
   expect(own!.match(set)).toHaveLength(1);
   expect(own!.match(set)).toEqual(shown!.match(set));
+});
+
+test("the platform's cache is in front of Summary only, which is called after the check of a token", async () => {
+  const text = await readFile(path.join(here, "wrangler.jsonc"), "utf8");
+  const config = JSON.parse(text.replaceAll(/^\s*\/\/.*$/gm, "")) as { exports: Record<string, unknown> };
+  const worker = (enabled: boolean) => ({ type: "worker", cache: { enabled } });
+  expect(config.exports).toEqual({ default: worker(false), Summary: worker(true) });
+  const entrypoints = await readFile(path.join(here, "src", "cached.ts"), "utf8");
+  expect(entrypoints.match(/class \w+ extends WorkerEntrypoint/g)).toEqual(["class Summary extends WorkerEntrypoint"]);
 });
 
 test("the example handler is at most 12 lines", async () => {

@@ -7,6 +7,10 @@ declare module "*.html" {
 }
 
 declare module "cloudflare:workers" {
+  /** Only the platform has it. */
+  interface Cache {
+    purge(what: { tags: string[] }): Promise<{ readonly success: boolean; readonly errors: readonly object[] }>;
+  }
   export abstract class DurableObject<Env = unknown> {
     protected ctx: DurableObjectState;
     protected env: Env;
@@ -14,7 +18,8 @@ declare module "cloudflare:workers" {
     fetch?(request: Request): Response | Promise<Response>;
     alarm?(): void | Promise<void>;
   }
-  export abstract class WorkerEntrypoint<Env = unknown> {
+  export abstract class WorkerEntrypoint<Env = unknown, Props = unknown> {
+    protected ctx: { readonly props: Props; readonly cache?: Cache };
     protected env: Env;
     fetch?(request: Request): Response | Promise<Response>;
   }

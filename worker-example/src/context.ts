@@ -6,13 +6,14 @@
  * the policies of schema.sql read it.
  */
 import { createClient, type Client, type ClientOptions, type Scope } from "pgz-edge";
-import type { Env } from "./env.ts";
+import type { Env, Exports } from "./env.ts";
 import { requests } from "./limits.ts";
 import { observer } from "./telemetry.ts";
 
 export interface Context {
   readonly request: Request;
   readonly env: Env;
+  readonly exports: Exports;
   readonly url: URL;
   readonly requestId: string;
   readonly tenant: string;

@@ -2,6 +2,8 @@
  * Bindings, variables and secrets, as wrangler.jsonc and `wrangler secret put` provide them. Must not know which code
  * uses them.
  */
+import type { CacheInvalidator } from "pgz-edge/cache";
+
 export interface AuthEnv {
   /**
    * `{"acme":"…","globex":["…","…"]}`: `wrangler secret put TOKENS`. A tenant has several tokens while one replaces
@@ -26,11 +28,32 @@ export interface FeedEnv {
   CHANGES_SLOT?: string;
 }
 
+export interface CacheEnv extends DatabaseEnv, Pick<FeedEnv, "CHANGES_URL"> {
+  INVALIDATIONS: { getByName(name: string): CacheInvalidator };
+  /** The name of the cache's replication slot. */
+  CACHE_SLOT?: string;
+}
+
+/** What the cache in front of `Summary` tells answers apart by. */
+export interface TenantProps {
+  readonly tenant: string;
+}
+
+/** The Worker's own entrypoints, as `ctx.exports` has them. */
+export interface Exports {
+  readonly Summary: SummaryStub & ((options: { props: TenantProps }) => SummaryStub);
+}
+
+interface SummaryStub {
+  fetch(request: Request): Promise<Response>;
+  purge(tags: readonly string[]): Promise<void>;
+}
+
 interface Hyperdrive {
   connectionString: string;
 }
 
-export interface Env extends AuthEnv, DatabaseEnv, FeedEnv {
+export interface Env extends AuthEnv, DatabaseEnv, FeedEnv, CacheEnv {
   /** The read-only role (the SQL box, `/users`). */
   HYPERDRIVE: Hyperdrive;
   /** The role of the routes below /api. */

@@ -32,6 +32,12 @@ export const requests = {
   timeout: 10_000,
 };
 
+/** Limits of the summaries that a cache stores (cached.ts). */
+export const summaries = {
+  /** Seconds: how old an answer can be while nothing follows the commits. Otherwise a commit purges it at once. */
+  maxAge: 600,
+};
+
 /** Limits of one export. */
 export const exporting = {
   /** Rows: fifty times what the demo's larger tenant has. */

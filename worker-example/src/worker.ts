@@ -5,8 +5,9 @@
  * Every route except the page and /health requires `authorization: Bearer …` (auth.ts), which determines the tenant.
  */
 import { tenantOf } from "./auth.ts";
+import { showSummary } from "./cached.ts";
 import type { Context } from "./context.ts";
-import type { Env } from "./env.ts";
+import type { Env, Exports } from "./env.ts";
 import { askObject, listen } from "./database.ts";
 import { exportOrders } from "./export.ts";
 import { follow } from "./feed.ts";
@@ -19,6 +20,7 @@ import { runQuery } from "./query.ts";
 import { traced } from "./telemetry.ts";
 import users from "./users.ts";
 
+export { Invalidations, Summary } from "./cached.ts";
 export { Database } from "./database.ts";
 export { Feed } from "./feed.ts";
 
@@ -37,6 +39,7 @@ const withToken: Readonly<Record<string, Handler>> = {
   "DELETE /api/orders/:id": deleteOrder,
   "GET /api/export": exportOrders,
   "POST /api/import": importOrders,
+  "GET /api/summary": showSummary,
   "GET /changes": follow,
   "GET /listen": listen,
   "GET /user": askObject,
@@ -46,7 +49,7 @@ const withToken: Readonly<Record<string, Handler>> = {
 };
 
 export default {
-  async fetch(request: Request, env: Env): Promise<Response> {
+  async fetch(request: Request, env: Env, { exports }: { exports: Exports }): Promise<Response> {
     const started = Date.now();
     const requestId = request.headers.get("cf-ray") ?? crypto.randomUUID();
     const { method } = request;
@@ -54,7 +57,7 @@ export default {
     const seen: { tenant?: string } = {};
     const [, id] = /^\/api\/orders\/([^/]*)$/.exec(path) ?? [];
     const route = id === undefined ? path : "/api/orders/:id";
-    const asked = { request, env, url: new URL(request.url), requestId, id: id ?? "" };
+    const asked = { request, env, exports, url: new URL(request.url), requestId, id: id ?? "" };
     const response = await traced({ method, route: methodsOf(route).length > 0 ? route : undefined, requestId }, () =>
       answer(asked, route, seen).catch((error: unknown) => answerTo(error, asked)),
     );

@@ -391,6 +391,24 @@ describe.each(Object.entries(sizes))("examples at the size of a %s", (name, size
     await press("changes", "Stop", "stopped");
   });
 
+  test("Cache shows an answer that is read, confirmed without a query, and read anew after a commit", async () => {
+    const button = "Read, confirm, change an order, read";
+    expect(await press("cache", button)).toMatch(
+      /^Read in \d+ ms, confirmed in \d+ ms, fresh \d+ ms after the commit\.$/,
+    );
+    const lines = await section("cache").locator("li").allInnerTexts();
+    expect(lines[0]).toMatch(/^200 · read from PostgreSQL · \d+ ms$/);
+    expect(lines[1]).toMatch(/^304 · confirmed without a query · \d+ ms$/);
+    expect(lines[2]).toMatch(/^order \d+ was \w+ and is \w+: committed$/);
+    expect(lines.at(-1)).toMatch(/^200 · read from PostgreSQL · \d+ ms.* · \d+ ms after the commit$/);
+    const { rows: expected } = await demo.admin.query<{ line: string[] }>(
+      "select array[status, count(*)::text, sum(total)::text] as line from orders where tenant = 'acme' " +
+        "group by status order by status",
+    );
+    expect(await section("cache").locator("tbody td").allInnerTexts()).toEqual(expected.flatMap(({ line }) => line));
+    expect(await curl("cache")).toContain("if-none-match");
+  });
+
   test("Tenants shows that neither sees the other's rows", async () => {
     expect(await press("tenants", "Ask as both")).toMatch(/^1,000 rows are all of acme, \d+ are all of globex\.$/);
     expect(await section("tenants").locator("h3").allInnerTexts()).toEqual(["acme sees", "globex sees"]);
@@ -411,9 +429,19 @@ describe.each(Object.entries(sizes))("examples at the size of a %s", (name, size
     expect(await press("export", "Export", "failed")).toMatch(/^401 /);
     expect(await press("listen", "Listen", "failed")).toBe("Nobody has this token.");
     expect(await press("changes", "Follow", "failed")).toBe("Nobody has this token.");
+    expect(await press("cache", "Read, confirm, change an order, read", "failed")).toContain("Nobody has this token.");
     expect(await press("tenants", "Ask as both", "failed")).toMatch(/^401 /);
     expect(await press("cancel", "Run and leave", "failed")).toContain("Nobody has this token.");
     await field.fill(demo.sample.tokens.acme);
     await press("rest", "A page");
+  });
+
+  test("Cache says that there is no invalidator", async () => {
+    const without = await demo.worker({ feedUrl: "" });
+    await page.goto(`${without.url}#${new URLSearchParams(demo.sample.tokens)}`);
+    expect(await press("cache", "Read, confirm, change an order, read", "stopped")).toBe(
+      "Such an answer is not stored: there is no invalidator: README.md says how.",
+    );
+    expect(await section("cache").locator("li").innerText()).toContain("cache-status: pgz-edge; fwd=bypass");
   });
 });

@@ -36,11 +36,12 @@ const PAUSE = 5_000;
  *   purge: (tags) => state.exports.default.purge(tags), onFailure: console.error,
  * })) {}
  */
-export function invalidatorObject<Env, State extends ObjectState>(
-  Base: abstract new (state: never, env: never) => object,
+export function invalidatorObject<Env, State extends ObjectState, Instance extends object>(
+  Base: abstract new (state: never, env: never) => Instance,
   optionsOf: (env: Env, state: State) => InvalidatorObjectOptions,
-): new (state: State, env: Env) => InvalidatorObject {
-  return class extends Base implements InvalidatorObject {
+): new (state: State, env: Env) => Instance & InvalidatorObject {
+  const Parent: abstract new (state: never, env: never) => object = Base;
+  class InvalidatorOf extends Parent implements InvalidatorObject {
     readonly #storage: ObjectState["storage"];
     readonly #invalidator: Invalidator;
 
@@ -77,5 +78,6 @@ export function invalidatorObject<Env, State extends ObjectState>(
     async alarm(): Promise<void> {
       await this.#storage.setAlarm(Date.now() + PAUSE);
     }
-  };
+  }
+  return InvalidatorOf as never;
 }

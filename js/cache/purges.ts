@@ -3,7 +3,10 @@
 // Knows tags and a function that purges. Must not know why a tag is purged.
 import { paused } from "./pause.ts";
 
-/** Purges these tags wherever answers are stored. Rejects if that did not happen. */
+/**
+ * Purges these tags wherever answers are stored. Rejects if that did not happen, or resolves with `success: false`, as
+ * `ctx.cache.purge` of Workers does.
+ */
 export type Purge = (tags: readonly string[]) => Promise<unknown>;
 
 /** What a platform takes at a time: 1,000 tags on Workers. */
@@ -81,7 +84,7 @@ export class Purges {
       const give = () => reject(new Error(`The purge was not answered within ${longest} ms.`));
       timer = setTimeout(give, longest);
     });
-    const purged = async () => await purge(tags); // it may throw at once, too
+    const purged = async () => refuse(await purge(tags)); // it may throw at once, too
     await Promise.race([purged(), late]).finally(() => clearTimeout(timer));
   }
 
@@ -94,6 +97,11 @@ export class Purges {
         await paused(pause, this.#options.over);
       }
   }
+}
+
+function refuse(result: unknown): void {
+  const { success, errors } = Object(result) as { readonly success?: unknown; readonly errors?: unknown };
+  if (success === false) throw new Error(`The platform has not purged: ${JSON.stringify(errors)}`);
 }
 
 function waiting(): Waiting {

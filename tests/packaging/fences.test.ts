@@ -107,7 +107,7 @@ const PLATFORM = `declare module "cloudflare:workers" {
     constructor(state: object, env: object);
   }
   export abstract class WorkerEntrypoint<Env> {
-    protected ctx: { readonly cache: { purge(what: { tags: readonly string[] }): Promise<unknown> } };
+    protected ctx: { readonly cache?: { purge(what: { tags: string[] }): Promise<unknown> } };
     protected env: Env;
   }
 }`;

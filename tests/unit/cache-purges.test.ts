@@ -26,6 +26,15 @@ test("a platform takes 1,000 tags at a time", async () => {
   expect(sizes).toEqual([1_000, 1_000, 1]);
 });
 
+test("a call that resolves without success is made again", async () => {
+  const told: unknown[] = [];
+  const results = [{ success: false, errors: [{ code: 1 }] }, { success: true }];
+  const onFailure = (error: unknown) => void told.push(String(error));
+  await new Purges({ purge: async () => results.shift(), longest: 60_000, onFailure, over }).add(["a"], 0);
+  expect(results).toEqual([]);
+  expect(told).toEqual(['Error: The platform has not purged: [{"code":1}]']);
+});
+
 test("a call that fails, or is never answered, is made again", async () => {
   const told: unknown[] = [];
   let calls = 0;

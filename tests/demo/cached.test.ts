@@ -1,4 +1,4 @@
-// The cache in real workerd against PostgreSQL: an answer is confirmed without a query until a commit changes it, and no
+// The cache in real workerd against PostgreSQL: an answer is confirmed without a query until a commit changes it. No
 // tenant's answer is confirmed, or may be stored, for another. workerd has no cache in front (docs/cache.md).
 import { beforeAll, describe, expect, test } from "vitest";
 import { until } from "../support/until.mjs";

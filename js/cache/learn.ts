@@ -118,7 +118,7 @@ async function parsed(tx: Transaction, text: string): Promise<Parsed> {
   const [begun, described, ended] = await Promise.allSettled([
     rowsOf<Omit<Parsed, "trees" | "parameterTypes">>(tx, BEGINNING),
     // The driver would not send a text again that it has described before.
-    tx.describe(`${text}\n/* pgz-edge/cache ${++count} */`, { observer: { onNotice } }),
+    tx.describe(`${text}\n/* pgz-edge/cache ${crypto.randomUUID()} */`, { observer: { onNotice } }),
     tx.exec({ text: ENDING, values: [] }, QUIET),
   ]);
   if (begun.status === "rejected") throw begun.reason;
@@ -128,8 +128,6 @@ async function parsed(tx: Transaction, text: string): Promise<Parsed> {
   const { fields, parameterTypes } = described.value;
   return { snapshot, isStandby, fingerprint, timeline, isCitus, parameterTypes, trees: ownOf(trees, fields) };
 }
-
-let count = 0;
 
 /**
  * The trees that may be the statement's own: those with its columns. Besides it the server shows the trees of functions

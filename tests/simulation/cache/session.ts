@@ -9,6 +9,7 @@
 //
 // Knows the parts and what must hold in the end. Must not know what is purged when, or what the driver asks.
 import { cached, type CacheInvalidator } from "../../../js/cache.ts";
+import { statementName } from "../../../js/cache/names.ts";
 import type * as pgz from "../../../js/index.ts";
 import type { Dice } from "../contract.ts";
 import { driver } from "../driver.ts";
@@ -54,6 +55,8 @@ const BOUNDS = { stored: STORED, age: AGE, recovery: AGE };
 
 /** Milliseconds of a call. */
 const TIMEOUT = 20_000;
+
+const textOf = (source: string): string => `select n from ${source} order by n`;
 
 let sessions = 0;
 
@@ -135,6 +138,8 @@ class CacheSession {
   async play(): Promise<CacheReport> {
     const { faults, world } = { faults: this.#faults, world: this.#world };
     const handles = registered;
+    // An isolate remembers them, so the first session of a process would differ from the others.
+    for (const name of SOURCES) await statementName(textOf(name));
     const end = await world.run(() => this.#main());
     if (end.kind === "failed") faults.push(`the session itself: ${described(end.error)}`);
     if (end.kind === "stuck") faults.push(`stuck behind ${world.events} events`);
@@ -298,7 +303,7 @@ class CacheSession {
 
   async #answer({ url, pool }: Isolate, request: Parameters<typeof cached>[0], name: string): Promise<Response> {
     const options = { maxAge: this.#program.maxAge, invalidator: this.#invalidator };
-    const query = { text: `select n from ${name} order by n`, values: [] };
+    const query = { text: textOf(name), values: [] };
     if (pool) return await cached(request, pool, query, options);
     const client = driver.createClient(url, this.#options() as pgz.ClientOptions);
     return await cached(request, client, query, { ...options, closeWhenDone: true });

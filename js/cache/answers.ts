@@ -1,6 +1,6 @@
 // One URL has one answer: finds queries whose answers a cache would store under one URL although they differ.
 //
-// Knows URLs and hashes. Must not know SQL or HTTP. Each call is given the time.
+// Knows names of URLs and of rows. Must not know SQL or HTTP. Each call is given the time.
 //
 // A cache that has an answer does not ask, so a query that depends on a cookie is found late: by the next miss. It is a
 // mistake of the program's. All that can be done is to purge both, and to store neither for as long as answers of

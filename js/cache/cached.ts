@@ -402,17 +402,20 @@ class Fill {
 const idsIn = (ifNoneMatch: string): readonly string[] =>
   ifNoneMatch.split(",", MOST_VALIDATORS).flatMap((tag) => /^(?:W\/)?"([\da-f-]{36})"$/.exec(tag.trim())?.[1] ?? []);
 
-/** Waits at most this long, and not for a signal's caller. Undefined: there is no result, or an error, by then. */
+/** Waits at most this long, or until the signal aborts. Undefined: there is no result, or an error, by then. */
 async function within<T>(milliseconds: number, work: Promise<T>, signal?: AbortSignal): Promise<T | undefined> {
   let result: T | undefined;
   const done = work.then(
     (value) => void (result = value),
     () => {},
   );
-  let stop = () => {};
-  const left = new Promise<void>((resolve) => (stop = onAbort(signal, resolve)));
-  await withDeadline(milliseconds, signal ? Promise.race([done, left]) : done);
-  stop();
+  if (!signal) await withDeadline(milliseconds, done);
+  else {
+    let stop = () => {};
+    const aborted = new Promise<void>((resolve) => (stop = onAbort(signal, resolve)));
+    await withDeadline(milliseconds, Promise.race([done, aborted]));
+    stop();
+  }
   return result;
 }
 

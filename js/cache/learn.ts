@@ -151,16 +151,17 @@ const targetsOf = (query: Node) =>
     .map(({ resname, resorigtbl, resorigcol }) => [plain(resname), Number(resorigtbl), Number(resorigcol)]);
 
 /**
- * The planner expects many rows of the questions about the catalog, which have few: with JIT they took two seconds.
  * Notices at the level `log` bring the trees. Any role may set these for a transaction; only a superuser the log's.
+ * Without JIT, because the server expects many rows of the questions that follow, which have few: to compile them took
+ * it two seconds.
  */
 export const BEGINNING = `select ${MOMENT},
     (select pg_catalog.count(*) from pg_catalog.pg_extension where extname ${EQ} 'citus') ${NE} 0 as "isCitus",
     pg_catalog.set_config('debug_print_rewritten', 'on', true) as a,
     pg_catalog.set_config('debug_pretty_print', 'off', true) as b,
     pg_catalog.set_config('client_min_messages', 'log', true) as c,
-    pg_catalog.set_config('jit', 'off', true) as e,
+    pg_catalog.set_config('jit', 'off', true) as d,
     case when (select rolsuper from pg_catalog.pg_roles where rolname ${EQ} current_user)
-      then pg_catalog.set_config('log_min_messages', 'panic', true) end as d`;
+      then pg_catalog.set_config('log_min_messages', 'panic', true) end as e`;
 /** The trees of the questions that follow are not needed. */
 export const ENDING = "select pg_catalog.set_config('debug_print_rewritten', 'off', true)";

@@ -84,7 +84,7 @@ export class Purges {
       const give = () => reject(new Error(`The purge was not answered within ${longest} ms.`));
       timer = setTimeout(give, longest);
     });
-    const purged = async () => refuse(await purge(tags)); // it may throw at once, too
+    const purged = async () => checkSuccess(await purge(tags)); // it may throw at once, too
     await Promise.race([purged(), late]).finally(() => clearTimeout(timer));
   }
 
@@ -99,7 +99,7 @@ export class Purges {
   }
 }
 
-function refuse(result: unknown): void {
+function checkSuccess(result: unknown): void {
   const { success, errors } = Object(result) as { readonly success?: unknown; readonly errors?: unknown };
   if (success === false) throw new Error(`The platform has not purged: ${JSON.stringify(errors)}`);
 }

@@ -29,8 +29,8 @@ import { EVERYTHING, tagOf } from "./tags.ts";
 import { readSnapshot, widened } from "./visibility.ts";
 
 /** The prefix of the messages of cache.sql. Their content is the command. */
-const DEFINITIONS_CHANGED = "pgz-edge/cache";
-const HEARTBEAT = "pgz-edge/cache-heartbeat";
+export const DEFINITIONS_CHANGED = "pgz-edge/cache";
+export const HEARTBEAT = "pgz-edge/cache-heartbeat";
 /** The end of the commands after which transactions that run may have changed a table before it was published. */
 const OF_PUBLICATION = " PUBLICATION";
 const MAX_STATEMENTS = 10_000;

@@ -3,6 +3,7 @@
 // Most tests call the examination itself, without the other findings: a process would log in a dozen times for each.
 import { readFileSync } from "node:fs";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { learn } from "../../js/cache/learn.ts";
 import { BEAT } from "../../js/cache/run.ts";
 import { cache } from "../../js/cli/doctor/cache.ts";
 import type { Finding } from "../../js/cli/doctor/findings.ts";
@@ -143,7 +144,7 @@ describe.each(servers.filter(({ own }) => own))("PostgreSQL $name", (server) => 
       await db.simple("create publication one for table kept; create publication two");
       expect(await published()).toMatchObject({
         level: "note",
-        text: "the cache's is one of one, two",
+        text: "there are several: one, two",
         facts: { publications: ["one", "two"] },
         advice: [expect.stringContaining("--cache PUBLICATION")],
       });
@@ -160,7 +161,9 @@ describe.each(servers.filter(({ own }) => own))("PostgreSQL $name", (server) => 
     ])("of which no answer is stored are said: %s", async (of, text, advice) => {
       await db.simple(`create publication one ${of}`);
       const found = await published();
+      const { reasons } = await learn(db, { text: "select id from kept" }, { publication: "one" });
       await db.simple("drop publication one");
+      expect(reasons).not.toEqual([]);
       expect(found).toMatchObject({ level: "change", text: expect.stringMatching(/^no answer is stored: "one"/) });
       expect(found.text).toContain(text);
       expect(found.advice).toEqual([expect.stringContaining(advice)]);
@@ -169,7 +172,11 @@ describe.each(servers.filter(({ own }) => own))("PostgreSQL $name", (server) => 
     test("with row filters are said, and column lists are none", async () => {
       await db.simple("create publication one for table kept (id), more where (id > 1)");
       const found = await published();
+      const reasonsOf = async (table: string) =>
+        (await learn(db, { text: `select id from ${table}` }, { publication: "one" })).reasons;
+      const reasons = [await reasonsOf("kept"), await reasonsOf("more")];
       await db.simple("drop publication one");
+      expect(reasons).toEqual([[], [expect.stringContaining("row filter")]]);
       expect(found).toMatchObject({
         level: "note",
         text: expect.stringMatching(/2 tables, but answers from those with a row filter are not stored: public\.more$/),

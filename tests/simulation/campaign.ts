@@ -6,6 +6,7 @@ import { draw, type Program } from "./program.ts";
 import { Coverage } from "./coverage.ts";
 import { play, type Report } from "./session.ts";
 import { shrink } from "./shrink.ts";
+import { withoutStacks } from "./smallest.ts";
 
 export interface Tally {
   sessions: number;
@@ -25,16 +26,8 @@ interface Listener {
   each?: (report: Report, seed: number) => void;
 }
 
-/** Plays without stacks of errors, which cost as much as the calls that fail. Only `play` keeps them. */
-export async function playFast(program: Program, coverage?: Coverage): Promise<Report> {
-  const { stackTraceLimit } = Error;
-  Error.stackTraceLimit = 0;
-  try {
-    return await play(program, false, coverage);
-  } finally {
-    Error.stackTraceLimit = stackTraceLimit;
-  }
-}
+export const playFast = (program: Program, coverage?: Coverage): Promise<Report> =>
+  withoutStacks(() => play(program, false, coverage));
 
 /** Plays the programs of these seeds until `isOver`. */
 export async function campaign(

@@ -330,6 +330,7 @@ export const planted = [
     to: "",
   },
   {
+    // Its fill is opened so long ago that it is dropped at once.
     name: "cache: a 304 is not compared with commits",
     file: "js/cache/fence.ts",
     from: "return known && this.open(opening, now, known.snapshot) ? known.id : undefined;",

@@ -1,7 +1,8 @@
-// Reduces a failing program to the smallest one found that still fails in the same way.
+// Reduces a failing program of users to the smallest one found that still fails in the same way.
 //
 // Knows the parts of a program. Must not know how it is played: it calls `stillFails`.
 import type { Program, Step, Task, User } from "./program.ts";
+import { shorter, smallest } from "./smallest.ts";
 
 /** Yields programs that are each a little smaller than this one, the largest steps first. */
 function* smaller(program: Program): Generator<Program> {
@@ -56,31 +57,11 @@ function replaced<Item>(list: readonly Item[], at: number, item: Item): Item[] {
   return list.map((old, other) => (other === at ? item : old));
 }
 
-/** Yields the list without each half, then without each item. */
-function* shorter<Item>(list: readonly Item[]): Generator<Item[]> {
-  if (list.length > 2) {
-    yield list.slice(0, list.length >> 1);
-    yield list.slice(list.length >> 1);
-  }
-  for (const at of list.keys()) yield list.filter((_, other) => other !== at);
-}
-
 /** Returns the smallest program that was found within `tries` programs. */
-export async function shrink(
+export function shrink(
   program: Program,
   stillFails: (program: Program) => Promise<boolean>,
   tries = 600,
 ): Promise<Program> {
-  let least = program;
-  for (let isSmaller = true; isSmaller && tries > 0;) {
-    isSmaller = false;
-    for (const candidate of smaller(least)) {
-      if (tries-- <= 0) break;
-      if (!(await stillFails(candidate))) continue;
-      least = candidate;
-      isSmaller = true;
-      break;
-    }
-  }
-  return least;
+  return smallest(program, smaller, stillFails, tries);
 }

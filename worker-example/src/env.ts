@@ -46,7 +46,7 @@ export interface Exports {
 
 interface SummaryStub {
   fetch(request: Request): Promise<Response>;
-  purge(tags: readonly string[]): Promise<void>;
+  purge(tags: readonly string[]): Promise<unknown>;
 }
 
 interface Hyperdrive {

@@ -224,13 +224,7 @@ async function publication(
   const facts = { publications: all.slice(0, MOST_NAMES) };
   if (asked === undefined && all.length > 1)
     return [
-      note(
-        ID,
-        TITLE,
-        `the cache's is one of ${namesOf(all)}`,
-        facts,
-        "pgz-edge doctor --cache PUBLICATION examines it.",
-      ),
+      note(ID, TITLE, `there are several: ${namesOf(all)}`, facts, "pgz-edge doctor --cache PUBLICATION examines it."),
     ];
   const name = asked ?? all[0];
   if (name === undefined || !all.includes(name)) {

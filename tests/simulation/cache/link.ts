@@ -1,7 +1,7 @@
 // The invalidator as a process of its own, and the calls that reach it: late, lost, answered by whichever process the
 // platform runs now.
 //
-// Knows processes and messages. Must not know what is called.
+// Knows processes, messages, and which calls may be lost. Must not know what a call is for.
 import { Invalidator, type CacheInvalidator } from "../../../js/cache.ts";
 import type { Pool } from "../../../js/index.ts";
 import type { Clock, Dice } from "../contract.ts";

@@ -3,6 +3,7 @@
 // Must not know how it is played (session.ts).
 import { Dice } from "../../random/dice.ts";
 import type { Fault, Weather } from "../network.ts";
+import { shorter } from "../smallest.ts";
 
 /** Tables are `t0` to `t2`; views are `v0` and `v1`, each of all rows of one table. */
 export const TABLES = 3;
@@ -17,7 +18,7 @@ export interface CacheProgram {
   readonly thinks: number;
   /** Maximum milliseconds from a commit's record in the log until it is visible. */
   readonly gap: number;
-  /** Maximum milliseconds from there until it is on disk. A crash loses what is not. */
+  /** Maximum milliseconds from the record until it is on disk. A crash loses what is not. */
   readonly flush: number;
   readonly weather: Weather;
   /** Faults of the links of isolates. */
@@ -182,11 +183,4 @@ export function* smallerCaches(program: CacheProgram): Generator<CacheProgram> {
   for (const [name, value] of Object.entries(plain))
     if (program[name as keyof typeof plain] !== value) yield { ...program, [name]: value };
   if (JSON.stringify(program.weather) !== JSON.stringify(CALM)) yield { ...program, weather: CALM };
-}
-
-/** Yields the list without each half, quarter …, down to each item. */
-function* shorter<Item>(list: readonly Item[]): Generator<Item[]> {
-  for (let size = list.length >> 1; size > 0; size >>= 1)
-    for (let from = 0; from < list.length; from += size) yield [...list.slice(0, from), ...list.slice(from + size)];
-  if (list.length === 1) yield [];
 }

@@ -3,15 +3,14 @@
 //
 // What must hold, whatever is drawn:
 //   no answer that is served is older than the bound (oracle.ts)
-//   where nothing happens to servers, links or processes, no request fails
-//   a while after the last event, answers of each statement are stored and served from there
+//   where nothing happens to the server or to links of isolates, no request fails
+//   a while after the last event, answers of each statement are stored anew, and served from there
 //   in the end no backend, transaction, lock, socket, timer or handle of the wasm is left
 //
 // Knows the parts and what must hold in the end. Must not know what is purged when, or what the driver asks.
 import { cached, type CacheInvalidator } from "../../../js/cache.ts";
 import { statementName } from "../../../js/cache/names.ts";
 import type * as pgz from "../../../js/index.ts";
-import type { Dice } from "../contract.ts";
 import { driver } from "../driver.ts";
 import { Network } from "../network.ts";
 import { registered } from "../patches.ts";
@@ -96,11 +95,8 @@ class CacheSession {
     this.#program = program;
     const world = (this.#world = new World(program.seed, keepsLines));
     const { version, thinks, gap, flush, losesCalls: loses, losesCloses, delays, weather } = program;
-    const [dice, gaps, flushes] = ["server", "gap", "flushes"].map((purpose) => world.dice(purpose)) as [
-      Dice,
-      Dice,
-      Dice,
-    ];
+    const dice = world.dice("server");
+    const [gaps, flushes] = [world.dice("gap"), world.dice("flushes")];
     this.#server = new Server(world, dice, {
       ...{ version, authentication: "trust", maxConnections: 100, roles: { app: { password: "secret" } } },
       thinkTime: () => (thinks ? dice.below(thinks * 100) / 100 : 0),
@@ -136,7 +132,7 @@ class CacheSession {
   }
 
   async play(): Promise<CacheReport> {
-    const { faults, world } = { faults: this.#faults, world: this.#world };
+    const [faults, world] = [this.#faults, this.#world];
     const handles = registered;
     // An isolate remembers them, so the first session of a process would differ from the others.
     for (const name of SOURCES) await statementName(textOf(name));
@@ -238,8 +234,7 @@ class CacheSession {
       case "lose slot":
         if (old && !old.isDead) this.#dying.push(old.kill());
         await this.#pause(Math.max(lasts, 1));
-        if (kind === "lose slot")
-          for (const slot of slots.all) if (slot.processId === undefined) slots.drop(slot.name, 0);
+        if (kind === "lose slot") await this.#dropSlot();
         if (this.#process === old) this.#start();
         return;
       case "replace":
@@ -257,6 +252,19 @@ class CacheSession {
       case "new isolate":
         this.#isolates[0] = this.#isolate();
     }
+  }
+
+  /**
+   * As an operator: who reads the slot is ended first, which is mostly the connection of the process that was killed.
+   * Another process may have taken it by then: that one keeps it.
+   */
+  async #dropSlot(): Promise<void> {
+    const { slots } = this.#server.world;
+    const [slot] = slots.all;
+    const reader = slot?.processId;
+    if (reader !== undefined) this.#server.terminate(reader);
+    while (slot && reader !== undefined && slot.processId === reader) await this.#pause(1);
+    if (slot?.processId === undefined) for (const { name } of slots.all) slots.drop(name, 0);
   }
 
   /** Whether a request may fail. */

@@ -4,6 +4,7 @@
 import { Dice } from "../../random/dice.ts";
 import type { Fault, Weather } from "../network.ts";
 import type { Lag } from "../server/cluster/node.ts";
+import { shorter } from "../smallest.ts";
 
 export interface ClusterProgram {
   readonly seed: number;
@@ -212,13 +213,4 @@ export function* smallerClusters(program: ClusterProgram): Generator<ClusterProg
     const { [name]: _, ...rest } = program.options;
     if (name !== "timeout") yield { ...program, options: rest };
   }
-}
-
-/** Yields the list without each half, then without each item. */
-function* shorter<Item>(list: readonly Item[]): Generator<Item[]> {
-  if (list.length > 2) {
-    yield list.slice(0, list.length >> 1);
-    yield list.slice(list.length >> 1);
-  }
-  for (const at of list.keys()) yield list.filter((_, other) => other !== at);
 }

@@ -1,6 +1,6 @@
 // The driver's own queries that are no statements of a catalogue: the guard before a first run, the composition of
-// types, the settings of a scope, and the questions about a log, a process and a cluster (cluster-questions.ts). The
-// model recognises them by their text.
+// types, the settings of a scope, and the questions about a log, a process, a cluster (cluster-questions.ts) and what a
+// cache needs (cache-questions.ts). The model recognises them by their text.
 //
 // Knows what these texts ask. Must be kept in step with js/session/first-run.ts, js/server/catalog.ts,
 // js/session/citus.ts and js/changes/log-question.ts: if their texts change, the server counts an unknown

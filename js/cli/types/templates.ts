@@ -214,8 +214,16 @@ class Finder {
     }
     if (!symbol || !(symbol.flags & this.#ts.SymbolFlags.Alias)) return false;
     const origin = this.#checker.getAliasedSymbol(symbol);
-    const file = /[\\/](?:pgz-edge|js|types)[\\/].*\b(sql|unnest)\.(?:d\.)?[cm]?ts$/.exec(fileOf(origin) ?? "");
-    return origin.name === wanted && file?.[1] === wanted;
+    const file = fileOf(origin);
+    return origin.name === wanted && file !== undefined && nameOf(file) === wanted && this.#isOurs(file);
+  }
+
+  /** Whether the nearest package.json has the driver's name: a user may have a `js/sql.ts` too. */
+  #isOurs(file: string): boolean {
+    const { fileExists, readFile } = this.#ts.sys;
+    const manifest = this.#ts.findConfigFile(path.dirname(file), fileExists, "package.json");
+    const { config } = manifest ? this.#ts.readConfigFile(manifest, readFile) : {};
+    return PACKAGE.test(String((config as { name?: unknown } | undefined)?.name));
   }
 
   #ofTemplate({ template }: ts.TaggedTemplateExpression, depth: number): Part[][] {
@@ -421,6 +429,7 @@ class Finder {
 const VALUE = "\0";
 const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 export const withoutEnding = (file: string): string => file.replace(/(\.d)?\.[cm]?[jt]sx?$/, "");
+const nameOf = (file: string): string => path.basename(file).split(".")[0]!;
 const fileOf = (symbol: ts.Symbol): string | undefined => symbol.declarations?.[0]?.getSourceFile().fileName;
 const placeOf = (node: ts.Node): Place => ({ file: node.getSourceFile(), offset: node.getStart() });
 

@@ -10,7 +10,8 @@
 //
 // A life of the invalidator purges everything when it begins, so a while later nothing is stored from before it.
 //
-// Rows are numbers, `1000 * table` and up, each written once. So an answer shows which commits it has seen.
+// Rows are numbers, `1000 * table` and up, each written once. So an answer shows which commits it has seen. A row comes
+// back only where a crash has lost its delete.
 import type { Clock } from "../contract.ts";
 import type { Server } from "../server/server.ts";
 
@@ -56,7 +57,7 @@ export class Oracle {
   readonly #state: () => State;
   /** By table and number: when it became visible. */
   readonly #rows: Map<number, When>[] = [];
-  /** Rows that a crash of the server has lost, and when. */
+  /** Rows that were deleted, or that a crash of the server has lost, and when. */
   readonly #gone = new Map<number, When>();
   /** By name of the view. */
   readonly #stays = new Map<string, Stay[]>();
@@ -106,7 +107,7 @@ export class Oracle {
 
   #add(table: number, numbers: readonly number[], when: When): void {
     const rows = (this.#rows[table] ??= new Map());
-    for (const n of numbers) if (!rows.has(n)) rows.set(n, when);
+    for (const n of numbers) if (!rows.has(n) || this.#gone.delete(n)) rows.set(n, when);
     const there = new Set(numbers);
     for (const n of rows.keys()) if (!there.has(n) && !this.#gone.has(n)) this.#gone.set(n, when);
   }

@@ -39,13 +39,18 @@ export interface CacheProgram {
   readonly happenings: readonly Happening[];
 }
 
-/** A transaction. `view`: it moves a view to the table, in place of a row. */
+/** A transaction. An update or a delete takes a row that an earlier one has inserted; without one, it inserts. */
 export interface Write {
   readonly at: number;
+  readonly does: "insert" | "update" | "delete" | "move view";
   readonly table: number;
+  /** The view that it moves to the table. */
   readonly view?: number;
-  /** Milliseconds from its change to its commit. */
+  /** Another table, into which it inserts too. */
+  readonly also?: number;
+  /** Milliseconds from its change to its end. */
   readonly lasts: number;
+  readonly rollsBack: boolean;
 }
 
 /** A request to a data centre. */
@@ -113,8 +118,12 @@ const sorted = <Item extends { readonly at: number }>(list: Item[]): Item[] => l
 
 function write(dice: Dice): Write {
   const lasts = dice.below(dice.pick([2, 30, 30, 1_500]));
-  const moves = dice.oneIn(10) ? { view: dice.below(VIEWS) } : {};
-  return { at: dice.below(LAST_WRITE), table: dice.below(moves.view === undefined ? 2 : TABLES), ...moves, lasts };
+  const [at, rollsBack] = [dice.below(LAST_WRITE), dice.oneIn(12)];
+  if (dice.oneIn(10))
+    return { at, does: "move view", table: dice.below(TABLES), view: dice.below(VIEWS), lasts, rollsBack };
+  const does = dice.pick(["insert", "insert", "insert", "update", "delete"] as const);
+  const table = dice.below(2);
+  return { at, does, table, ...(dice.oneIn(6) ? { also: 1 - table } : {}), lasts, rollsBack };
 }
 
 function read(dice: Dice, isolates: number): Read {

@@ -69,6 +69,16 @@ interface Isolate {
   readonly pool: pgz.Pool | undefined;
 }
 
+/** A statement that writes, and the row that it brings. */
+interface Change {
+  readonly text: string;
+  readonly into: number;
+  readonly row: number | undefined;
+}
+
+/** Thrown by transactions that roll back. */
+class RolledBack extends Error {}
+
 class CacheSession {
   readonly #program: CacheProgram;
   readonly #world: World;
@@ -90,6 +100,8 @@ class CacheSession {
   /** The number of requests that have failed. */
   #failed = 0;
   #rows = 1;
+  /** By table: the rows that transactions have inserted, which later ones may take. The first row of each stays. */
+  readonly #inserted: number[][] = Array.from({ length: TABLES }, () => []);
 
   constructor(program: CacheProgram, keepsLines: boolean) {
     this.#program = program;
@@ -118,6 +130,7 @@ class CacheSession {
     const writer = new Transaction(world.nextTransaction(), 0, world.locks);
     const tables = Array.from({ length: TABLES }, (_, at) => {
       const table = new Table({ oid: world.newOid(), name: `t${at}` }, attributesOf([["n", int4]]), world.commits);
+      table.replicaIdentity = "f";
       table.insert(writer, [1_000 * at]);
       return table;
     });
@@ -279,16 +292,40 @@ class CacheSession {
 
   // -- programs -------------------------------------------------------------------------------------------------------
 
-  async #write(writer: pgz.Pool, { table, view, lasts }: Write): Promise<void> {
-    const text =
-      view === undefined
-        ? `insert into t${table} values (${1_000 * table + this.#rows++})`
-        : `create or replace view v${view} as select * from t${table}`;
+  async #write(writer: pgz.Pool, write: Write): Promise<void> {
+    const { table, also, lasts, rollsBack } = write;
+    const changes = [this.#changeOf(write), ...(also === undefined ? [] : [this.#insertOf(also)])];
     const work = async (tx: pgz.Transaction) => {
-      await tx.exec(text);
+      for (const { text } of changes) await tx.exec(text);
       await this.#pause(lasts);
+      if (rollsBack) throw new RolledBack();
     };
-    await writer.transaction(work).catch((error: unknown) => this.#failedWith(text, error, this.#isStopped));
+    try {
+      await writer.transaction(work);
+      for (const { into, row } of changes) if (row !== undefined) this.#inserted[into]!.push(row);
+    } catch (error) {
+      if (!(error instanceof RolledBack)) this.#failedWith(`${write.does} of t${table}`, error, this.#isStopped);
+    }
+  }
+
+  #changeOf({ does, table, view }: Write): Change {
+    if (view !== undefined)
+      return { text: `create or replace view v${view} as select * from t${table}`, into: table, row: undefined };
+    const old = does === "insert" ? undefined : this.#inserted[table]!.shift();
+    if (old === undefined) return this.#insertOf(table);
+    if (does === "delete") return { text: `delete from t${table} where n=${old}`, into: table, row: undefined };
+    const row = this.#newRow(table);
+    return { text: `update t${table} set n=${row} where n=${old}`, into: table, row };
+  }
+
+  #insertOf(into: number): Change {
+    const row = this.#newRow(into);
+    return { text: `insert into t${into} values (${row})`, into, row };
+  }
+
+  /** Each number is written once, so that an answer shows what it has seen. */
+  #newRow(table: number): number {
+    return 1_000 * table + this.#rows++;
   }
 
   async #read({ source, centre, isolate, slow }: Read): Promise<boolean> {

@@ -312,6 +312,18 @@ export const planted = [
     to: "const tags = await this.#tagsOfAll(changed);",
   },
   {
+    name: "cache: a deleted row purges nothing",
+    file: "js/cache/run.ts",
+    from: 'else if ("table" in change) touch(change);',
+    to: 'else if ("table" in change && change.kind !== "delete") touch(change);',
+  },
+  {
+    name: "cache: a commit to two tables purges the answers of one",
+    file: "js/cache/run.ts",
+    from: "await this.#commit(change, [...changed], definitions);",
+    to: "await this.#commit(change, [...changed].slice(0, 1), definitions);",
+  },
+  {
     name: "cache: a purge that is refused is not repeated",
     file: "js/cache/purges.ts",
     from: "        await paused(pause, this.#options.over);\n      }",

@@ -47,7 +47,8 @@ export async function longSimulation() {
   const script = ["tests/simulation/check.mjs"];
   const played = [0, half].map((after) => {
     const caches = String(Math.ceil(half / 20));
-    const env = { FIXED: "0", OF_THE_DAY: String(half), AFTER: String(after), CACHES: caches };
+    const other = { FIRST: String(1 + after), CACHES: caches };
+    const env = { FIXED: "0", OF_THE_DAY: String(half), AFTER: String(after), ...other };
     return countedBy(`long simulation from ${after}`, script, minutes(240), env);
   });
   return Promise.all(played);

@@ -273,11 +273,12 @@ class CacheSession {
    */
   async #dropSlot(): Promise<void> {
     const { slots } = this.#server.world;
-    const [slot] = slots.all;
-    const reader = slot?.processId;
+    // Asked each time: a slot that was being made is gone with its maker.
+    const readerOf = () => slots.all[0]?.processId;
+    const reader = readerOf();
     if (reader !== undefined) this.#server.terminate(reader);
-    while (slot && reader !== undefined && slot.processId === reader) await this.#pause(1);
-    if (slot?.processId === undefined) for (const { name } of slots.all) slots.drop(name, 0);
+    while (reader !== undefined && readerOf() === reader) await this.#pause(1);
+    if (readerOf() === undefined) for (const { name } of slots.all) slots.drop(name, 0);
   }
 
   /** Whether a request may fail. */

@@ -152,8 +152,8 @@ const targetsOf = (query: Node) =>
 
 /**
  * Notices at the level `log` bring the trees. Any role may set these for a transaction; only a superuser the log's.
- * Without JIT, because the server expects many rows of the questions that follow, which have few: to compile them took
- * it two seconds.
+ * JIT is off, because the server expects many rows of the questions that follow. They have few, and to compile them
+ * took two seconds.
  */
 export const BEGINNING = `select ${MOMENT},
     (select pg_catalog.count(*) from pg_catalog.pg_extension where extname ${EQ} 'citus') ${NE} 0 as "isCitus",

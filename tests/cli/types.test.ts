@@ -304,7 +304,7 @@ import { query } from "./driver.js";
 export const both = [sql<Theirs>\`no SQL at all\`, query<Ours>\`select id from orders\`];
 `);
   const { code, err } = await types();
-  expect({ code, err }).toEqual({ code: 0, err: `1 templates were described.\n${OUT} was written.\n` });
+  expect({ code, err }).toEqual({ code: 0, err: `1 template was described.\n${OUT} was written.\n` });
   expect(written()).toContain("export interface Ours");
 });
 

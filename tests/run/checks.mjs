@@ -46,9 +46,9 @@ export async function longSimulation() {
   const half = Math.ceil(Number(process.env.SESSIONS ?? 100_000) / 2);
   const script = ["tests/simulation/check.mjs"];
   const played = [0, half].map((after) => {
-    const caches = String(Math.ceil(half / 20));
-    const other = { FIRST: String(1 + after), CACHES: caches };
-    const env = { FIXED: "0", OF_THE_DAY: String(half), AFTER: String(after), ...other };
+    const programs = { FIXED: "0", OF_THE_DAY: String(half), AFTER: String(after) };
+    const clustersAndCaches = { FIRST: String(1 + after), CACHES: String(Math.ceil(half / 20)) };
+    const env = { ...programs, ...clustersAndCaches };
     return countedBy(`long simulation from ${after}`, script, minutes(240), env);
   });
   return Promise.all(played);

@@ -1,12 +1,12 @@
 // Runs many simulated sessions one after the other, by seeds, for a given time, or one session again with its timeline.
 //
 // Knows seeds and what is printed. Must not know what a session does.
+import { kindOf, withoutStacks } from "./by-seeds.ts";
 import { real } from "./patches.ts";
 import { draw, type Program } from "./program.ts";
 import { Coverage } from "./coverage.ts";
 import { play, type Report } from "./session.ts";
 import { shrink } from "./shrink.ts";
-import { withoutStacks } from "./smallest.ts";
 
 export interface Tally {
   sessions: number;
@@ -105,13 +105,6 @@ export async function shrunk(program: Program): Promise<Program> {
 /** Returns the smallest program whose faults satisfy `isSuch`. */
 export async function shrinkBy(program: Program, isSuch: (faults: readonly string[]) => boolean): Promise<Program> {
   return await shrink(program, async (candidate) => isSuch((await play(candidate)).faults));
-}
-
-/** Names a failure without its numbers: the class and the words of its error, or its first line. */
-export function kindOf(faults: readonly string[]): string {
-  const [first = ""] = faults;
-  const error = /\b[A-Z]\w*Error: .*/.exec(first)?.[0];
-  return (error ?? first.split("\n")[0]!).replace(/\d+/g, "#").slice(0, 80);
 }
 
 /** Returns the program as a line of found.json. Its fault becomes the name of what must hold. */

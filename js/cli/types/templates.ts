@@ -215,7 +215,8 @@ class Finder {
     if (!symbol || !(symbol.flags & this.#ts.SymbolFlags.Alias)) return false;
     const origin = this.#checker.getAliasedSymbol(symbol);
     const file = fileOf(origin);
-    return origin.name === wanted && file !== undefined && nameOf(file) === wanted && this.#isOurs(file);
+    if (file === undefined || path.basename(withoutEnding(file)) !== wanted) return false;
+    return origin.name === wanted && this.#isOurs(file);
   }
 
   /** Whether the nearest package.json has the driver's name: a user may have a `js/sql.ts` too. */
@@ -429,7 +430,6 @@ class Finder {
 const VALUE = "\0";
 const quoted = (name: string): string => `"${name.replaceAll('"', '""')}"`;
 export const withoutEnding = (file: string): string => file.replace(/(\.d)?\.[cm]?[jt]sx?$/, "");
-const nameOf = (file: string): string => path.basename(file).split(".")[0]!;
 const fileOf = (symbol: ts.Symbol): string | undefined => symbol.declarations?.[0]?.getSourceFile().fileName;
 const placeOf = (node: ts.Node): Place => ({ file: node.getSourceFile(), offset: node.getStart() });
 

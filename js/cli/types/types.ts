@@ -325,7 +325,7 @@ const byPlace = (a: Problem, b: Problem): number =>
 function report(templates: readonly Template[], asked: readonly Template[], isVerbose: boolean): void {
   const unknown = templates.filter((template) => template.unknown && template.row === undefined);
   const others = templates.length - asked.length - templates.filter((template) => template.unknown).length;
-  const counts = [`${asked.length} templates were described`];
+  const counts = [asked.length === 1 ? "1 template was described" : `${asked.length} templates were described`];
   if (others) counts.push(`${others} are no statements that return rows`);
   if (unknown.length) counts.push(`${unknown.length} are only known at run time${isVerbose ? "" : " (--verbose)"}`);
   say(`${counts.join(", ")}.`);

@@ -1,7 +1,7 @@
 // Runs many simulated sessions of the cache, one after the other, and finds the smallest one that fails.
 //
 // Knows what is counted. Must not know what a session does.
-import { playedBySeeds, smallestOf, type Listener, type Played } from "../smallest.ts";
+import { playedBySeeds, smallestOf, type Listener, type Played } from "../by-seeds.ts";
 import { drawCache, smallerCaches, type CacheProgram } from "./program.ts";
 import { playCache, type CacheReport } from "./session.ts";
 
@@ -9,7 +9,7 @@ export interface CacheTally extends Played {
   readonly counts: Record<string, number>;
 }
 
-const KIND = { draw: drawCache, play: (program: CacheProgram) => playCache(program), smaller: smallerCaches };
+const KIND = { draw: drawCache, play: playCache, smaller: smallerCaches };
 
 export async function cacheCampaign(
   seeds: Iterable<number>,

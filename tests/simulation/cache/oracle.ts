@@ -107,7 +107,10 @@ export class Oracle {
 
   #add(table: number, numbers: readonly number[], when: When): void {
     const rows = (this.#rows[table] ??= new Map());
-    for (const n of numbers) if (!rows.has(n) || this.#gone.delete(n)) rows.set(n, when);
+    for (const n of numbers) {
+      const isBack = this.#gone.delete(n);
+      if (isBack || !rows.has(n)) rows.set(n, when);
+    }
     const there = new Set(numbers);
     for (const n of rows.keys()) if (!there.has(n) && !this.#gone.has(n)) this.#gone.set(n, when);
   }

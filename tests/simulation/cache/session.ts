@@ -69,11 +69,11 @@ interface Isolate {
   readonly pool: pgz.Pool | undefined;
 }
 
-/** A statement that writes, and the row that it brings. */
+/** A statement that writes, its table, and the row that it brings. */
 interface Change {
   readonly text: string;
-  readonly into: number;
-  readonly row: number | undefined;
+  readonly table: number;
+  readonly row?: number;
 }
 
 /** Thrown by transactions that roll back. */
@@ -303,25 +303,24 @@ class CacheSession {
     };
     try {
       await writer.transaction(work);
-      for (const { into, row } of changes) if (row !== undefined) this.#inserted[into]!.push(row);
+      for (const change of changes) if (change.row !== undefined) this.#inserted[change.table]!.push(change.row);
     } catch (error) {
       if (!(error instanceof RolledBack)) this.#failedWith(`${write.does} of t${table}`, error, this.#isStopped);
     }
   }
 
   #changeOf({ does, table, view }: Write): Change {
-    if (view !== undefined)
-      return { text: `create or replace view v${view} as select * from t${table}`, into: table, row: undefined };
+    if (does === "move view") return { text: `create or replace view v${view} as select * from t${table}`, table };
     const old = does === "insert" ? undefined : this.#inserted[table]!.shift();
     if (old === undefined) return this.#insertOf(table);
-    if (does === "delete") return { text: `delete from t${table} where n=${old}`, into: table, row: undefined };
+    if (does === "delete") return { text: `delete from t${table} where n=${old}`, table };
     const row = this.#newRow(table);
-    return { text: `update t${table} set n=${row} where n=${old}`, into: table, row };
+    return { text: `update t${table} set n=${row} where n=${old}`, table, row };
   }
 
-  #insertOf(into: number): Change {
-    const row = this.#newRow(into);
-    return { text: `insert into t${into} values (${row})`, into, row };
+  #insertOf(table: number): Change {
+    const row = this.#newRow(table);
+    return { text: `insert into t${table} values (${row})`, table, row };
   }
 
   /** Each number is written once, so that an answer shows what it has seen. */

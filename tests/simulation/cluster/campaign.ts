@@ -1,7 +1,7 @@
 // Runs many simulated sessions of clusters, one after the other, and finds the smallest one that fails.
 //
 // Knows what is counted. Must not know what a session does.
-import { playedBySeeds, smallestOf, type Listener, type Played } from "../smallest.ts";
+import { playedBySeeds, smallestOf, type Listener, type Played } from "../by-seeds.ts";
 import { drawCluster, smallerClusters, type ClusterProgram } from "./program.ts";
 import { playCluster, type ClusterReport } from "./session.ts";
 
@@ -14,7 +14,7 @@ export interface ClusterTally extends Played {
   routes: Record<string, number>;
 }
 
-const KIND = { draw: drawCluster, play: (program: ClusterProgram) => playCluster(program), smaller: smallerClusters };
+const KIND = { draw: drawCluster, play: playCluster, smaller: smallerClusters };
 
 export async function clusterCampaign(
   seeds: Iterable<number>,

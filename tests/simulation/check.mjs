@@ -27,23 +27,20 @@ const CLUSTERS = Number(env.CLUSTERS ?? 150);
 /** The same for sessions of the cache. */
 const CACHES = Number(env.CACHES ?? 15);
 /** The number of sessions that are played again to compare their traces. */
-const AGAIN = 60;
-const CLUSTERS_AGAIN = 10;
-const CACHES_AGAIN = 2;
+const AGAIN = { sessions: 60, clusters: 10, caches: 2 };
 
 const file = env.SIMULATION ?? (await bundled());
 const simulation = await import(pathToFileURL(file).href);
 const found = JSON.parse(readFileSync(new URL("found.json", import.meta.url), "utf8"));
-const { campaign, draw, hours, play, shrunk, asFound } = simulation;
-const { clusterCampaign, drawCluster, playCluster, shrunkCluster } = simulation;
-const { cacheCampaign, drawCache, playCache, shrunkCache } = simulation;
+const { games, hours, play, playedBySeeds, smallestOf } = simulation;
 
 /** For each of the first seeds, the hash of everything that was sent, received, called and reported. */
 async function fingerprints() {
   const all = [];
-  for (let seed = 1; seed <= AGAIN; seed++) all.push((await play(draw(seed))).fingerprint);
-  for (let seed = 1; seed <= CLUSTERS_AGAIN; seed++) all.push((await playCluster(drawCluster(seed))).fingerprint);
-  for (let seed = 1; seed <= CACHES_AGAIN; seed++) all.push((await playCache(drawCache(seed))).fingerprint);
+  for (const [name, count] of Object.entries(AGAIN)) {
+    const { draw, play } = games[name];
+    for (let seed = 1; seed <= count; seed++) all.push((await play(draw(seed))).fingerprint);
+  }
   return all;
 }
 
@@ -64,62 +61,43 @@ check("the same trace in another process", differing(first, traces));
 check("what quiet sessions cost", costs);
 check("an error between two sessions ends the process", unnoticed());
 const day = Math.floor(Date.now() / 86_400_000);
-await sessions(`seeds ${FIRST} to ${FIRST + FIXED - 1}`, FIRST, FIXED);
-await sessions("seeds of the day", day * 10_000 + AFTER, OF_THE_DAY);
-await clusters(`clusters by seeds ${FIRST} to ${FIRST + CLUSTERS - 1}`, FIRST, CLUSTERS);
-await clusters("clusters by seeds of the day", day * 10_000 + AFTER, OF_THE_DAY ? Math.ceil(CLUSTERS / 3) : 0);
-await caches(`sessions of the cache by seeds ${FIRST} to ${FIRST + CACHES - 1}`, FIRST, CACHES);
-await caches("sessions of the cache by seeds of the day", day * 10_000 + AFTER, OF_THE_DAY ? Math.ceil(CACHES / 3) : 0);
+await byFixedSeeds("sessions", FIXED);
+await byFixedSeeds("clusters", CLUSTERS);
+await byFixedSeeds("caches", CACHES, ofAllKinds);
+await bySeedsOfTheDay("sessions", OF_THE_DAY);
+await bySeedsOfTheDay("clusters", OF_THE_DAY ? Math.ceil(CLUSTERS / 3) : 0);
+await bySeedsOfTheDay("caches", OF_THE_DAY ? Math.ceil(CACHES / 3) : 0);
 for (const { name, program } of found) check(name, (await play(program)).faults);
 for (const { name, run } of hours) check(`an hour of ${name}`, await run());
 console.log(`${counts.passed} passed, ${counts.failed} failed`);
 process.exit(counts.failed ? 1 : 0);
 
-async function sessions(name, from, count) {
+function byFixedSeeds(game, count, also) {
+  return bySeeds(game, `${game} by seeds ${FIRST} to ${FIRST + count - 1}`, FIRST, count, also);
+}
+
+function bySeedsOfTheDay(game, count) {
+  return bySeeds(game, `${game} by seeds of the day`, day * 10_000 + AFTER, count);
+}
+
+/** `also`: returns what else is wrong, by the counts of all. */
+async function bySeeds(game, name, from, count, also = () => []) {
   const seeds = Array.from({ length: count }, (_, at) => from + at);
-  const tally = await campaign(seeds);
-  const rate = (tally.sessions / tally.seconds).toFixed(0);
-  console.log(
-    `[simulation] ${name}: ${tally.sessions} sessions, ${rate} a second, ${tally.calls} calls, ` +
-      `${tally.disturbed} disturbances`,
-  );
-  check(
-    name,
-    tally.failed.map(({ seed, faults }) => `SEED=${seed}: ${faults.join("\n")}`),
-  );
-  for (const { seed } of tally.failed.slice(0, 1)) {
-    const least = await shrunk(draw(seed));
-    console.log(asFound(least, (await play(least)).faults));
-  }
+  const { sessions, counts, failed, seconds } = await playedBySeeds(games[game], seeds);
+  console.log(`[simulation] ${name}: ${(sessions / seconds).toFixed(1)} a second, ${JSON.stringify(counts)}`);
+  check(name, [
+    ...failed.map(({ seed, faults }) => `${games[game].variable}=${seed}: ${faults.join("\n")}`),
+    ...also(counts),
+  ]);
+  if (!failed.length) return;
+  const least = await smallestOf(games[game], games[game].draw(failed[0].seed));
+  console.log(JSON.stringify({ name: failed[0].faults[0].split("\n")[0], program: least }));
 }
 
-async function clusters(name, from, count) {
-  const { sessions, seconds, calls, promotions, lost, failed } = await clusterCampaign(
-    Array.from({ length: count }, (_, at) => from + at),
-  );
-  const rate = (sessions / seconds).toFixed(0);
-  console.log(
-    `[simulation] ${name}: ${sessions} sessions, ${rate} a second, ${calls} calls, ${promotions} promotions, ` +
-      `${lost} acknowledged writes lost by them`,
-  );
-  check(
-    name,
-    failed.map(({ seed, faults }) => `CLUSTER=${seed}: ${faults.join("\n")}`),
-  );
-  for (const { seed } of failed.slice(0, 1)) console.log(JSON.stringify(await shrunkCluster(drawCluster(seed))));
-}
-
-async function caches(name, from, count) {
-  const { sessions, seconds, counts, failed } = await cacheCampaign(
-    Array.from({ length: count }, (_, at) => from + at),
-  );
-  const rate = (sessions / seconds).toFixed(1);
-  console.log(`[simulation] ${name}: ${sessions} sessions, ${rate} a second, ${JSON.stringify(counts)}`);
-  const faults = failed.map(({ seed, faults }) => `CACHE=${seed}: ${faults.join("\n")}`);
-  // The seeds that never change must reach all of it.
-  const never = Object.entries(counts).flatMap(([what, count]) => (count ? [] : [`nothing was ${what}`]));
-  check(name, [...faults, ...(from === FIRST && count >= 15 ? never : [])]);
-  for (const { seed } of failed.slice(0, 1)) console.log(JSON.stringify(await shrunkCache(drawCache(seed))));
+/** The seeds that never change must reach all of it. */
+function ofAllKinds(counts) {
+  const never = Object.entries(counts).filter(([, count]) => !count);
+  return CACHES < 15 ? [] : never.map(([what]) => `the count of "${what}" is 0`);
 }
 
 function check(name, faults) {

@@ -20,6 +20,11 @@ export interface Weather {
   readonly split: "whole" | "pieces" | "bytes";
 }
 
+export const CALM: Weather = { latency: 1, jitter: 0, split: "whole" };
+
+export const isCalm = ({ latency, jitter, split }: Weather): boolean =>
+  latency === CALM.latency && jitter === CALM.jitter && split === CALM.split;
+
 /** What goes wrong with one connection; `link` is its number, in the order of connects. */
 export type Fault =
   | { readonly link: number; readonly kind: "refuse" | "unresolved" | "hang" }

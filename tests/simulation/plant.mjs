@@ -85,18 +85,16 @@ async function find(file) {
     isOver: () => performance.now() > until,
     each: ({ faults }, seed) => void (failed ??= faults.length ? { seed, faults } : undefined),
   };
-  const { clusterCampaign: cluster, cacheCampaign: cache } = simulation;
-  const campaign = { cluster, cache }[env.ROOM];
-  const tally = campaign ? await campaign(seeds, listener) : await inSessions();
+  const { games, playedBySeeds } = simulation;
+  const game = { cluster: games.clusters, cache: games.caches }[env.ROOM] ?? games.sessions;
+  if (game === games.sessions) {
+    // As in check.mjs, the costs of quiet sessions are compared too.
+    const [differing] = await differences(simulation);
+    if (differing) failed = { seed: Number(/\d+/.exec(differing)[0]), faults: [differing] };
+  }
+  const tally = await playedBySeeds(game, seeds, listener);
   const took = `${tally.sessions} sessions, ${tally.seconds.toFixed(1)} s`;
   const why = failed ? `, seed ${failed.seed}: ${failed.faults[0].split("\n")[0].slice(0, 100)}` : "";
   console.log(`\n${JSON.stringify({ isFound: failed !== undefined, text: took + why })}`);
   process.exit(0);
-
-  async function inSessions() {
-    // As in check.mjs, the costs of quiet sessions are compared too.
-    const [differing] = await differences(simulation);
-    if (differing) failed = { seed: Number(/\d+/.exec(differing)[0]), faults: [differing] };
-    return simulation.campaign(seeds, listener);
-  }
 }

@@ -318,6 +318,18 @@ export const planted = [
     to: 'else if ("table" in change && change.kind !== "delete") touch(change);',
   },
   {
+    name: "cache: an emptied table purges nothing",
+    file: "js/cache/run.ts",
+    from: '} else if (change.kind === "truncate") change.tables.forEach(touch);',
+    to: '} else if (change.kind === "truncate") continue;',
+  },
+  {
+    name: "cache: transactions that run while a table joins count as told",
+    file: "js/cache/run.ts",
+    from: 'if (fence && definitions === "publication") {',
+    to: 'if (fence && definitions === "none") {',
+  },
+  {
     name: "cache: a commit to two tables purges the answers of one",
     file: "js/cache/run.ts",
     from: "await this.#commit(change, [...changed], definitions);",

@@ -15,72 +15,60 @@
 import { loaded } from "./load.mjs";
 
 const { env } = process;
-const { explore, draw, play, shrunk, asFound, ...others } = await loaded();
-const { clusterCampaign, drawCluster, playCluster, shrunkCluster } = others;
-const { cacheCampaign, drawCache, playCache, shrunkCache } = others;
-const CLUSTER = {
-  name: "CLUSTER",
-  campaign: clusterCampaign,
-  draw: drawCluster,
-  play: playCluster,
-  shrunk: shrunkCluster,
-};
-const CACHE = { name: "CACHE", campaign: cacheCampaign, draw: drawCache, play: playCache, shrunk: shrunkCache };
+const { explore, games, playedBySeeds, smallestOf } = await loaded();
+const { SEED, VARIATION = 0, CLUSTER, CLUSTERS, CACHE, CACHES, MINUTES = 1 } = env;
 
-if (env.CLUSTER !== undefined) await one(CLUSTER, Number(env.CLUSTER));
-else if (env.CACHE !== undefined) await one(CACHE, Number(env.CACHE));
-else if (env.CLUSTERS) await manyForMinutes(CLUSTER, Number(env.MINUTES ?? 1));
-else if (env.CACHES) await manyForMinutes(CACHE, Number(env.MINUTES ?? 1));
-else if (env.SEED !== undefined) await again(Number(env.SEED), Number(env.VARIATION ?? 0));
-else await forMinutes(Number(env.MINUTES ?? 1));
+if (SEED !== undefined) await one(games.sessions, SEED);
+else if (CLUSTER !== undefined) await one(games.clusters, CLUSTER);
+else if (CACHE !== undefined) await one(games.caches, CACHE);
+else if (CLUSTERS) await many(games.clusters);
+else if (CACHES) await many(games.caches);
+else await ledByCoverage();
 
-async function again(seed, variation) {
-  const program = draw(seed, variation);
-  const report = await play(program, true);
-  console.log(JSON.stringify(program, undefined, 2));
-  console.log(report.lines.join("\n"));
-  for (const fault of report.faults) console.log(`FAULT: ${fault}`);
-  if (report.faults.length) await tellLeast(program);
-  process.exit(report.faults.length ? 1 : 0);
-}
-
-async function one(kind, seed) {
-  const program = kind.draw(seed);
-  const { lines, faults } = await kind.play(program, true);
+async function one(game, seed) {
+  const program = game.draw(Number(seed), Number(VARIATION));
+  const { lines, faults } = await game.play(program, true);
   console.log(`${JSON.stringify(program, undefined, 2)}\n${lines.join("\n")}`);
   for (const fault of faults) console.log(`FAULT: ${fault}`);
-  if (faults.length) console.log(JSON.stringify(await kind.shrunk(program)));
+  if (faults.length) await tellSmallest(game, program, faults);
   process.exit(faults.length ? 1 : 0);
 }
 
-async function manyForMinutes({ name, campaign }, minutes) {
-  const first = Number(env.FIRST ?? (Date.now() % 1_000_000) * 1_000);
-  const until = performance.now() + minutes * 60_000;
+async function many(game) {
   const seeds = (function* () {
-    for (let seed = first; ; seed++) yield seed;
+    for (let seed = first(); ; seed++) yield seed;
   })();
-  const { failed, ...all } = await campaign(seeds, { isOver: () => performance.now() > until });
-  for (const { seed, faults } of failed.slice(0, 20)) console.log(`${name}=${seed}: ${faults.join("\n")}`);
+  const { failed, ...all } = await playedBySeeds(game, seeds, { isOver: clock() });
+  for (const { seed, faults } of failed.slice(0, 20)) console.log(`${game.variable}=${seed}: ${faults.join("\n")}`);
+  if (failed.length) await tellSmallest(game, game.draw(failed[0].seed), failed[0].faults);
   console.log(JSON.stringify({ ...all, failed: failed.length }));
   process.exit(failed.length ? 1 : 0);
 }
 
-async function forMinutes(minutes) {
-  const first = Number(env.FIRST ?? (Date.now() % 1_000_000) * 1_000);
-  const until = performance.now() + minutes * 60_000;
-  const all = await explore(first, { isOver: () => performance.now() > until, tell: progress });
+function first() {
+  return Number(env.FIRST ?? (Date.now() % 1_000_000) * 1_000);
+}
+
+/** Returns a function that tells whether the minutes are over. */
+function clock() {
+  const until = performance.now() + Number(MINUTES) * 60_000;
+  return () => performance.now() > until;
+}
+
+/** A line of found.json. The fault becomes the name of what must hold. */
+async function tellSmallest(game, program, [fault]) {
+  console.log(JSON.stringify({ name: fault.split("\n")[0], program: await smallestOf(game, program) }));
+}
+
+async function ledByCoverage() {
+  const all = await explore(first(), { isOver: clock(), tell: progress });
   for (const { seed, variation, faults } of all.failed.slice(0, 20))
     console.log(`SEED=${seed} VARIATION=${variation}: ${faults.join("\n")}`);
   const [failed] = all.failed;
-  if (failed) await tellLeast(draw(failed.seed, failed.variation));
+  if (failed) await tellSmallest(games.sessions, games.sessions.draw(failed.seed, failed.variation), failed.faults);
   tellCoverage(all.coverage);
   progress(all);
   process.exit(failed ? 1 : 0);
-}
-
-async function tellLeast(program) {
-  const least = await shrunk(program);
-  console.log(asFound(least, (await play(least)).faults));
 }
 
 function tellCoverage(coverage) {
@@ -90,7 +78,7 @@ function tellCoverage(coverage) {
   }
 }
 
-function progress({ sessions, calls, events, disturbed, failed, kept, coverage, seconds }) {
+function progress({ sessions, counts: { calls, events, disturbed }, failed, kept, coverage, seconds }) {
   const rate = (sessions / seconds).toFixed(0);
   console.log(
     `${sessions} sessions (${rate} a second), ${calls} calls, ${events} events, ${disturbed} disturbances, ` +

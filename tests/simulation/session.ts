@@ -15,6 +15,7 @@ import type * as pgz from "../../js/index.ts";
 import { webSocket } from "../../js/runtime/websocket.ts";
 import { Ledger } from "../random/ledger.ts";
 import { Actor } from "./actor.ts";
+import type { Report } from "./by-seeds.ts";
 import type { Followed } from "./calls/index.ts";
 import type { Coverage } from "./coverage.ts";
 import { compareWithLog } from "./followed.ts";
@@ -27,15 +28,9 @@ import { tapOf } from "./tap.ts";
 import { webSocketClass } from "./websocket.ts";
 import { World } from "./world.ts";
 
-export interface Report {
+/** `counts.disturbed`: the faults of the network and of third parties that happened. */
+export interface SessionReport extends Report {
   readonly program: Program;
-  readonly faults: string[];
-  readonly fingerprint: string;
-  readonly lines: readonly string[];
-  readonly calls: number;
-  readonly events: number;
-  /** The number of faults of the network and of third parties that happened. */
-  readonly disturbed: number;
   /** Virtual milliseconds. */
   readonly took: number;
   /** What the calls cost on the wire: connects, writes, bytes in them. */
@@ -69,7 +64,7 @@ export async function watched<T>(play: () => Promise<T>): Promise<T> {
 }
 
 /** Plays a program. `coverage` is told which states and events the session reaches. */
-export async function play(program: Program, keepsLines = false, coverage?: Coverage): Promise<Report> {
+export async function play(program: Program, keepsLines = false, coverage?: Coverage): Promise<SessionReport> {
   return await watched(() => new Session(program, keepsLines, coverage).play());
 }
 
@@ -130,7 +125,7 @@ export class Session {
     };
   }
 
-  async play(): Promise<Report> {
+  async play(): Promise<SessionReport> {
     const { world, faults } = this;
     const handles = registered;
     const end = await world.run(() => this.#main());
@@ -143,9 +138,7 @@ export class Session {
       faults,
       fingerprint: world.fingerprint,
       lines: world.lines,
-      calls: this.calls,
-      events: world.events,
-      disturbed: this.#disturbed,
+      counts: { calls: this.calls, events: world.events, disturbed: this.#disturbed },
       took: world.now,
       costs: [this.network.connects, this.network.writes, this.network.sent],
     };

@@ -1,18 +1,18 @@
-// Reduces a failing program of users to the smallest one found that still fails in the same way.
+// How a program of users gets smaller.
 //
-// Knows the parts of a program. Must not know how it is played: it calls `stillFails`.
+// Knows the parts of a program. Must not know how it is played, or why it should be smaller (smallest.ts).
+import { CALM, isCalm } from "./network.ts";
 import type { Program, Step, Task, User } from "./program.ts";
-import { shorter, smallest } from "./smallest.ts";
+import { shorter } from "./smallest.ts";
 
 /** Yields programs that are each a little smaller than this one, the largest steps first. */
-function* smaller(program: Program): Generator<Program> {
+export function* smaller(program: Program): Generator<Program> {
   yield* without(program, "users");
   yield* without(program, "beside");
   yield* without(program, "faults");
   for (const [at, user] of program.users.entries())
     for (const less of smallerUsers(user)) yield { ...program, users: replaced(program.users, at, less) };
-  const calm = { latency: 1, jitter: 0, split: "whole" } as const;
-  if (JSON.stringify(program.weather) !== JSON.stringify(calm)) yield { ...program, weather: calm };
+  if (!isCalm(program.weather)) yield { ...program, weather: CALM };
   if (program.server.authentication !== "trust")
     yield { ...program, server: { ...program.server, authentication: "trust" } };
   if (program.server.version !== 18) yield { ...program, server: { ...program.server, version: 18 } };
@@ -55,13 +55,4 @@ function* smallerSteps(step: Step): Generator<Step> {
 
 function replaced<Item>(list: readonly Item[], at: number, item: Item): Item[] {
   return list.map((old, other) => (other === at ? item : old));
-}
-
-/** Returns the smallest program that was found within `tries` programs. */
-export function shrink(
-  program: Program,
-  stillFails: (program: Program) => Promise<boolean>,
-  tries = 600,
-): Promise<Program> {
-  return smallest(program, smaller, stillFails, tries);
 }

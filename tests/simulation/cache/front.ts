@@ -19,10 +19,10 @@ interface Stored {
   readonly until: number;
 }
 
-/** An answer, and whether it was made for another request. */
 export interface Served {
   readonly body: string;
-  readonly isHit: boolean;
+  /** It was read from the database for this request. */
+  readonly isOwn: boolean;
   /** Since when it is stored. */
   readonly storedAt?: number;
 }
@@ -48,10 +48,10 @@ export class Front {
     const stored = this.#centres[centre]!.get(url);
     if (stored && stored.until > this.#clock.now) {
       this.counts.hits++;
-      return { body: stored.body, isHit: true, storedAt: stored.storedAt };
+      return { body: stored.body, isOwn: false, storedAt: stored.storedAt };
     }
     const pending = await this.#pending[centre]!.get(url);
-    if (pending) return { ...pending, isHit: true };
+    if (pending) return { ...pending, isOwn: false };
     const work = this.#fetched(centre, url, slow, fetch);
     const shared = work.then(
       ({ served, isStored }) => (isStored ? served : undefined),
@@ -74,13 +74,13 @@ export class Front {
     if (response.status === 304) {
       this.counts.confirmed++;
       this.#store(centre, url, known!, age);
-      return { served: { body: known!.body, isHit: true }, isStored: true };
+      return { served: { body: known!.body, isOwn: false }, isStored: true };
     }
     this.counts.misses++;
     const body = await this.#read(response, slow);
     const tags = (headers.get("cache-tag") ?? "").split(",");
     if (age) this.#store(centre, url, { body, etag: headers.get("etag")!, tags }, age);
-    return { served: { body, isHit: false }, isStored: age > 0 };
+    return { served: { body, isOwn: true }, isStored: age > 0 };
   }
 
   /** A slow reader: pauses after each chunk. */

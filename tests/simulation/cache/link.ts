@@ -66,11 +66,11 @@ export interface Ways {
   readonly dice: Dice;
   /** Maximum milliseconds of each way. */
   readonly latency: number;
-  /** Once in so many calls one is lost, on its way or on the way back. 0: never. */
+  /** One call in this many is lost, on its way or on the way back. 0: none. */
   readonly loses: number;
-  /** The same of those that close. */
+  /** One call that closes a fill in this many is lost. 0: none. */
   readonly losesCloses: number;
-  /** Maximum milliseconds that one call in four takes which opens. */
+  /** Maximum extra milliseconds of one open() in four. */
   readonly delays: number;
 }
 

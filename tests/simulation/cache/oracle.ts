@@ -14,6 +14,7 @@
 // back only where a crash has lost its delete.
 import type { Clock } from "../contract.ts";
 import type { Server } from "../server/server.ts";
+import type { Served } from "./front.ts";
 
 /** A moment: the clock, and how much of it did not count. */
 interface When {
@@ -29,12 +30,6 @@ export interface Bounds {
   readonly stored: number;
   /** From the beginning of a life until that holds. */
   readonly recovery: number;
-}
-
-/** Where an answer comes from. */
-export interface Found {
-  readonly isOwn: boolean;
-  readonly storedAt?: number | undefined;
 }
 
 export interface State {
@@ -115,51 +110,56 @@ export class Oracle {
     for (const n of rows.keys()) if (!there.has(n) && !this.#gone.has(n)) this.#gone.set(n, when);
   }
 
-  /**
-   * Judges an answer that is served now. `isOwn`: it was read for this request, and is as old as that took. `storedAt`:
-   * it was found in a store.
-   */
-  judge(source: string, body: string, { isOwn, storedAt = Infinity }: Found): void {
+  /** Judges an answer that is served now. One that was read for this request is as old as that took. */
+  judge(source: string, { body, isOwn, storedAt = Infinity }: Served): void {
     this.served++;
-    const numbers = body
-      .split("\n")
-      .filter(Boolean)
-      .map((line) => (JSON.parse(line) as { n: number }).n);
-    const table = Math.floor(numbers[0]! / 1_000);
-    const fault = this.#wrongWith(source, table, new Set(numbers));
-    if (fault) this.#fault(source, fault);
-    if (isOwn) return;
-    const old = this.#oldIn(source, table, new Set(numbers), storedAt);
-    if (old) this.#fault(source, old);
+    const lines = body.split("\n").filter(Boolean);
+    const numbers = new Set(lines.map((line) => (JSON.parse(line) as { n: number }).n));
+    const [first] = numbers;
+    const tables = first === undefined ? this.#tablesOf(source) : [Math.floor(first / 1_000)];
+    const faultOf = (table: number) =>
+      this.#wrongWith(source, table, numbers) ?? (isOwn ? undefined : this.#oldIn(source, table, numbers, storedAt));
+    const faults = tables.map(faultOf);
+    if (faults.every((fault) => fault !== undefined)) return this.#fault(source, faults.at(-1)!);
     const [well, life] = [this.#wellSince, this.#lifeSince];
-    if (well === undefined || life === undefined) return;
+    if (isOwn || well === undefined || life === undefined) return;
     if (storedAt < life && this.#clock.now - well > this.#bounds.stored)
       this.#fault(source, "it was stored before this life");
+  }
+
+  /** The tables that an answer without rows may be of. */
+  #tablesOf(source: string): number[] {
+    const stays = this.#stays.get(source);
+    return stays ? stays.map(({ table }) => table) : [Number(source.slice(1))];
   }
 
   #wrongWith(source: string, table: number, numbers: ReadonlySet<number>): string | undefined {
     const rows = this.#rows[table] ?? new Map<number, When>();
     const invented = [...numbers].filter((n) => !rows.has(n));
     if (invented.length) return `it has what was never visible there: ${invented.join()}`;
-    const stays = this.#stays.get(source);
-    const isThere = stays ? stays.some((stay) => stay.table === table) : source === `t${table}`;
-    return isThere ? undefined : `it has rows of t${table}`;
+    return this.#tablesOf(source).includes(table) ? undefined : `it has rows of t${table}`;
   }
 
   /** What was stored before a commit is purged with it; what is stored later, when its fill has settled. */
   #oldIn(source: string, table: number, numbers: ReadonlySet<number>, storedAt: number): string | undefined {
-    const isOld = (when: When) =>
-      this.#since(when) > (storedAt < when.at ? this.#bounds.stored : this.#bounds.age) ? this.#since(when) : undefined;
+    /** How long an answer lacks what happened then, if that is too long. */
+    const overdue = (when: When | undefined) => {
+      if (!when) return undefined;
+      const since = this.#since(when);
+      return since > (storedAt < when.at ? this.#bounds.stored : this.#bounds.age) ? since.toFixed(1) : undefined;
+    };
     const stays = this.#stays.get(source) ?? [];
     const left = stays[stays.map((stay) => stay.table).lastIndexOf(table) + 1];
-    if (stays.length && left && isOld(left)) return `it left t${table} ${isOld(left)!.toFixed(1)} ms ago`;
+    const moved = stays.length ? overdue(left) : undefined;
+    if (moved) return `it left t${table} ${moved} ms ago`;
     for (const n of numbers) {
-      const gone = this.#gone.get(n);
-      if (gone && isOld(gone)) return `it has ${n}, which is gone for ${isOld(gone)!.toFixed(1)} ms`;
+      const gone = overdue(this.#gone.get(n));
+      if (gone) return `it has ${n}, which is gone for ${gone} ms`;
     }
     for (const [n, when] of this.#rows[table]!) {
       const isMissing = !numbers.has(n) && !this.#gone.has(n) && (!left || when.at < left.at);
-      if (isMissing && isOld(when)) return `it lacks ${n}, which was visible for ${isOld(when)!.toFixed(1)} ms`;
+      const missing = isMissing ? overdue(when) : undefined;
+      if (missing) return `it lacks ${n}, which was visible for ${missing} ms`;
     }
     return undefined;
   }

@@ -2,7 +2,7 @@
 //
 // Must not know how it is played (session.ts).
 import { Dice } from "../../random/dice.ts";
-import type { Fault, Weather } from "../network.ts";
+import { CALM, isCalm, type Fault, type Weather } from "../network.ts";
 import { shorter } from "../smallest.ts";
 
 /** Tables are `t0` to `t2`; views are `v0` and `v1`, each of all rows of one table. */
@@ -28,21 +28,25 @@ export interface CacheProgram {
   readonly isolates: number;
   /** Seconds for which answers may be stored. */
   readonly maxAge: number;
-  /** Once in so many times: a purge is refused, a call to the invalidator is lost, one that closes is. 0: never. */
+  /** One purge in this many is refused. 0: none. */
   readonly refusesPurges: number;
+  /** One call to the invalidator in this many is lost. 0: none. */
   readonly losesCalls: number;
+  /** One call that closes a fill in this many is lost. 0: none. */
   readonly losesCloses: number;
-  /** Maximum milliseconds that a call which opens may take more. */
+  /** Maximum extra milliseconds of one open() in four. */
   readonly delays: number;
   readonly writes: readonly Write[];
   readonly reads: readonly Read[];
   readonly happenings: readonly Happening[];
 }
 
+export const WRITES = ["insert", "update", "delete", "truncate", "move view"] as const;
+
 /** A transaction. An update or a delete takes a row that an earlier one has inserted; without one, it inserts. */
 export interface Write {
   readonly at: number;
-  readonly does: "insert" | "update" | "delete" | "move view";
+  readonly does: (typeof WRITES)[number];
   readonly table: number;
   /** The view that it moves to the table. */
   readonly view?: number;
@@ -63,27 +67,32 @@ export interface Read {
   readonly slow: number;
 }
 
+const OF_INVALIDATOR = ["crash", "replace", "lose slot", "lose stream"] as const;
+export const HAPPENINGS = [...OF_INVALIDATOR, "restart", "panic", "new isolate", "unpublish"] as const;
+
 /**
  * `crash`: the invalidator is gone, for `lasts`. `replace`: another one runs, and the old one goes on for `lasts`.
  * `lose slot`: it crashes, and its slot is dropped. `lose stream`: the server ends its connection. `restart`, `panic`:
- * of the server. `new isolate`: one has to learn everything.
+ * of the server. `new isolate`: one has to learn everything. `unpublish`: a table leaves the publication, for `lasts`.
  */
 export interface Happening {
   readonly at: number;
-  readonly kind: "crash" | "replace" | "lose slot" | "lose stream" | "restart" | "panic" | "new isolate";
+  readonly kind: (typeof HAPPENINGS)[number];
   readonly lasts: number;
+  /** The table that leaves. */
+  readonly table?: number;
 }
 
 const LENGTH = 7_000;
 /** The last write. A later one would purge what an earlier one should have purged. */
 const LAST_WRITE = 4_000;
-const CALM: Weather = { latency: 1, jitter: 0, split: "whole" };
 
 /**
  * What a session is about. `quiet`: nothing happens. `closes`: fills that are never closed, over crashes. `server`: the
- * server loses commits. `old`: answers that the cache asks about again. `any`: anything.
+ * server loses commits. `old`: answers that the cache asks about again. `publication`: tables leave and join it while
+ * transactions run. `any`: anything.
  */
-const THEMES = ["quiet", "any", "any", "closes", "server", "old"] as const;
+const THEMES = ["quiet", "any", "any", "closes", "server", "old", "publication"] as const;
 type Theme = (typeof THEMES)[number];
 
 export function drawCache(seed: number): CacheProgram {
@@ -121,8 +130,10 @@ function write(dice: Dice): Write {
   const [at, rollsBack] = [dice.below(LAST_WRITE), dice.oneIn(12)];
   if (dice.oneIn(10))
     return { at, does: "move view", table: dice.below(TABLES), view: dice.below(VIEWS), lasts, rollsBack };
+  const table = dice.below(2); // t2 is only what views move to
+  // With only one table it cannot be in a deadlock.
+  if (dice.oneIn(12)) return { at, does: "truncate", table, lasts, rollsBack };
   const does = dice.pick(["insert", "insert", "insert", "update", "delete"] as const);
-  const table = dice.below(2);
   return { at, does, table, ...(dice.oneIn(6) ? { also: 1 - table } : {}), lasts, rollsBack };
 }
 
@@ -152,6 +163,7 @@ function around(dice: Dice, { at, lasts, view, table }: Write, isolates: number,
 function happenings(dice: Dice, theme: Theme, writes: readonly Write[]): Happening[] {
   if (theme === "quiet" || theme === "old") return [];
   if (theme === "any") return Array.from({ length: dice.below(4) }, () => happening(dice));
+  if (theme === "publication") return Array.from({ length: 1 + dice.below(3) }, () => unpublished(dice, writes));
   const kinds = theme === "server" ? (["panic"] as const) : (["crash", "crash", "replace", "lose slot"] as const);
   return Array.from({ length: 1 + dice.below(2) }, () => {
     const { at, lasts } = dice.pick(writes);
@@ -166,6 +178,13 @@ function happening(dice: Dice): Happening {
     kind: dice.oneIn(4) ? "new isolate" : dice.pick(kinds),
     lasts: dice.below(dice.pick([5, 300, 2_000])),
   };
+}
+
+/** A table of the transaction leaves before it begins or while it runs, and joins while it runs or later. */
+function unpublished(dice: Dice, writes: readonly Write[]): Happening {
+  const { at, lasts, table } = dice.pick(writes);
+  const leaves = Math.max(0, at - dice.below(300) + dice.below(100));
+  return { kind: "unpublish", at: leaves, lasts: dice.below(at + lasts + 100 - leaves), table };
 }
 
 function fault(dice: Dice): Fault {
@@ -191,5 +210,5 @@ export function* smallerCaches(program: CacheProgram): Generator<CacheProgram> {
   } as const;
   for (const [name, value] of Object.entries(plain))
     if (program[name as keyof typeof plain] !== value) yield { ...program, [name]: value };
-  if (JSON.stringify(program.weather) !== JSON.stringify(CALM)) yield { ...program, weather: CALM };
+  if (!isCalm(program.weather)) yield { ...program, weather: CALM };
 }

@@ -11,6 +11,7 @@
 import { cached, type CacheInvalidator } from "../../../js/cache.ts";
 import { statementName } from "../../../js/cache/names.ts";
 import type * as pgz from "../../../js/index.ts";
+import type { Report } from "../by-seeds.ts";
 import { driver } from "../driver.ts";
 import { Network } from "../network.ts";
 import { registered } from "../patches.ts";
@@ -25,16 +26,8 @@ import { World } from "../world.ts";
 import { Front, TIMES } from "./front.ts";
 import { OPTIONS, Process, stubOf } from "./link.ts";
 import { Oracle } from "./oracle.ts";
-import { SOURCES, TABLES, VIEWS, type CacheProgram, type Happening, type Read, type Write } from "./program.ts";
-
-export interface CacheReport {
-  readonly program: CacheProgram;
-  readonly faults: string[];
-  readonly fingerprint: string;
-  readonly lines: readonly string[];
-  readonly events: number;
-  readonly counts: Readonly<Record<string, number>>;
-}
+import { HAPPENINGS, SOURCES, TABLES, VIEWS, WRITES } from "./program.ts";
+import type { CacheProgram, Happening, Read, Write } from "./program.ts";
 
 /** Virtual milliseconds after the last request, within which everything that is left must end by itself. */
 const REST = 400_000;
@@ -59,7 +52,7 @@ const textOf = (source: string): string => `select n from ${source} order by n`;
 
 let sessions = 0;
 
-export async function playCache(program: CacheProgram, keepsLines = false): Promise<CacheReport> {
+export async function playCache(program: CacheProgram, keepsLines = false): Promise<Report> {
   return await watched(() => new CacheSession(program, keepsLines).play());
 }
 
@@ -88,19 +81,25 @@ class CacheSession {
   readonly #invalidator: CacheInvalidator;
   readonly #faults: string[] = [];
   readonly #networks: Network[] = [];
+  /** By host. */
+  readonly #networkOf = new Map<string, Network>();
   readonly #domain = `f${++sessions}.test`;
   /** Of isolates, whose links have faults. */
   readonly #links: Network;
   readonly #isolates: Isolate[] = [];
   readonly #pools: pgz.Pool[] = [];
+  /** Of transactions that write. */
+  #writer!: pgz.Pool;
   #hosts = 0;
   /** The process that gets the calls. */
   #process: Process | undefined;
   readonly #dying: Promise<void>[] = [];
-  /** The number of requests that have failed. */
-  #failed = 0;
+  /** What has happened: requests that failed, transactions that committed, and what the program has made happen. */
+  readonly #done: Record<string, number> = Object.fromEntries(
+    ["failed", "rolled back", ...WRITES, ...HAPPENINGS].map((what) => [what, 0]),
+  );
   #rows = 1;
-  /** By table: the rows that transactions have inserted, which later ones may take. The first row of each stays. */
+  /** By table: the rows that transactions have inserted, which later ones may take. */
   readonly #inserted: number[][] = Array.from({ length: TABLES }, () => []);
 
   constructor(program: CacheProgram, keepsLines: boolean) {
@@ -144,7 +143,7 @@ class CacheSession {
     );
   }
 
-  async play(): Promise<CacheReport> {
+  async play(): Promise<Report> {
     const [faults, world] = [this.#faults, this.#world];
     const handles = registered;
     // An isolate remembers them, so the first session of a process would differ from the others.
@@ -158,14 +157,14 @@ class CacheSession {
     const { served } = this.#oracle;
     return {
       ...{ program: this.#program, faults, fingerprint: world.fingerprint, lines: world.lines, events: world.events },
-      counts: { ...this.#front.counts, served, failed: this.#failed },
+      counts: { ...this.#front.counts, served, ...this.#done },
     };
   }
 
   async #main(): Promise<void> {
     const { writes, reads, happenings, isolates } = this.#program;
-    const writer = driver.createPool(this.#url(this.#network()), this.#options({ max: 10 }));
-    this.#pools.push(writer);
+    this.#writer = driver.createPool(this.#url(this.#network()), this.#options({ max: 10 }));
+    this.#pools.push(this.#writer);
     for (let at = 0; at < isolates; at++) this.#isolates.push(this.#isolate());
     this.#start();
     const at = async (time: number, work: () => Promise<unknown>) => {
@@ -173,10 +172,12 @@ class CacheSession {
       await work();
     };
     await Promise.all([
-      ...writes.map((write) => at(write.at, () => this.#write(writer, write))),
+      ...writes.map((write) => at(write.at, () => this.#write(write))),
       ...reads.map((read) => at(read.at, () => this.#read(read))),
       ...happenings.map((happening) => at(happening.at, () => this.#happens(happening))),
     ]);
+    // A crash of the server may have lost that one joined again.
+    for (let table = 0; table < TABLES; table++) await this.#publish(table, true);
     await this.#untilStored();
     await Promise.all(this.#dying);
     await this.#process!.end();
@@ -210,15 +211,13 @@ class CacheSession {
   #url(network: Network): string {
     const host = `h${this.#hosts++}.${this.#domain}`;
     network.addHost(host, this.#server);
-    this.#connects.set(host, network);
+    this.#networkOf.set(host, network);
     return `postgres://app:secret@${host}/simulation`;
   }
 
-  readonly #connects = new Map<string, Network>();
-
   #options(more: pgz.PoolOptions = {}): pgz.PoolOptions {
     const connect: NonNullable<pgz.PoolOptions["connect"]> = (options) =>
-      this.#connects.get(options.host)!.connector({ readsWhileIdle: true })(options);
+      this.#networkOf.get(options.host)!.connector({ readsWhileIdle: true })(options);
     return { sslmode: "disable", timeout: TIMEOUT, connectTimeout: 3_000, connect, ...more };
   }
 
@@ -238,14 +237,15 @@ class CacheSession {
     this.#process = new Process(db, network, (tags) => this.#front.purge(tags, refuses()));
   }
 
-  async #happens({ kind, lasts }: Happening): Promise<void> {
+  async #happens({ kind, lasts, table }: Happening): Promise<void> {
     this.#world.note("beside", kind);
+    this.#done[kind]!++;
     const old = this.#process;
     const { slots } = this.#server.world;
     switch (kind) {
       case "crash":
       case "lose slot":
-        if (old && !old.isDead) this.#dying.push(old.kill());
+        this.#kill(old);
         await this.#pause(Math.max(lasts, 1));
         if (kind === "lose slot") await this.#dropSlot();
         if (this.#process === old) this.#start();
@@ -253,7 +253,7 @@ class CacheSession {
       case "replace":
         this.#start();
         await this.#pause(lasts);
-        if (old && !old.isDead) this.#dying.push(old.kill());
+        this.#kill(old);
         return;
       case "lose stream":
         for (const { processId } of slots.all) if (processId !== undefined) this.#server.terminate(processId);
@@ -264,7 +264,27 @@ class CacheSession {
         return this.#server.crash(50 + lasts);
       case "new isolate":
         this.#isolates[0] = this.#isolate();
+        return;
+      case "unpublish":
+        await this.#publish(table!, false);
+        await this.#pause(lasts);
+        await this.#publish(table!, true);
     }
+  }
+
+  /** Until it is so: the server may stop meanwhile. */
+  async #publish(table: number, isPublished: boolean): Promise<void> {
+    const { publications } = this.#server.world;
+    const { oid } = this.#server.world.tables.find(({ name }) => name === `t${table}`)!;
+    const change = `alter publication cache ${isPublished ? "add" : "drop"} table t${table}`;
+    while (publications.find("cache")!.tables.has(oid) !== isPublished) {
+      await this.#writer.exec(change).catch((error: unknown) => this.#failedWith(change, error, this.#isStopped));
+      await this.#pause(1);
+    }
+  }
+
+  #kill(process: Process | undefined): void {
+    if (process && !process.isDead) this.#dying.push(process.kill());
   }
 
   /**
@@ -276,8 +296,10 @@ class CacheSession {
     // Asked each time: a slot that was being made is gone with its maker.
     const readerOf = () => slots.all[0]?.processId;
     const reader = readerOf();
-    if (reader !== undefined) this.#server.terminate(reader);
-    while (reader !== undefined && readerOf() === reader) await this.#pause(1);
+    if (reader !== undefined) {
+      this.#server.terminate(reader);
+      while (readerOf() === reader) await this.#pause(1);
+    }
     if (readerOf() === undefined) for (const { name } of slots.all) slots.drop(name, 0);
   }
 
@@ -293,7 +315,7 @@ class CacheSession {
 
   // -- programs -------------------------------------------------------------------------------------------------------
 
-  async #write(writer: pgz.Pool, write: Write): Promise<void> {
+  async #write(write: Write): Promise<void> {
     const { table, also, lasts, rollsBack } = write;
     const changes = [this.#changeOf(write), ...(also === undefined ? [] : [this.#insertOf(also)])];
     const work = async (tx: pgz.Transaction) => {
@@ -302,16 +324,20 @@ class CacheSession {
       if (rollsBack) throw new RolledBack();
     };
     try {
-      await writer.transaction(work);
+      await this.#writer.transaction(work);
+      this.#done[write.does]!++;
       for (const change of changes) if (change.row !== undefined) this.#inserted[change.table]!.push(change.row);
     } catch (error) {
-      if (!(error instanceof RolledBack)) this.#failedWith(`${write.does} of t${table}`, error, this.#isStopped);
+      if (error instanceof RolledBack) this.#done["rolled back"]!++;
+      else this.#failedWith(`${write.does} of t${table}`, error, this.#isStopped);
     }
   }
 
   #changeOf({ does, table, view }: Write): Change {
     if (does === "move view") return { text: `create or replace view v${view} as select * from t${table}`, table };
-    const old = does === "insert" ? undefined : this.#inserted[table]!.shift();
+    if (does === "truncate") return { text: `truncate t${table}`, table };
+    const takesRow = does === "update" || does === "delete";
+    const old = takesRow ? this.#inserted[table]!.shift() : undefined;
     if (old === undefined) return this.#insertOf(table);
     if (does === "delete") return { text: `delete from t${table} where n=${old}`, table };
     const row = this.#newRow(table);
@@ -331,17 +357,21 @@ class CacheSession {
   async #read({ source, centre, isolate, slow }: Read): Promise<boolean> {
     const name = SOURCES[source]!;
     const url = `https://example.com/${name}`;
-    const since = this.#world.now;
+    let hasHeaders = false;
+    const fetch = async (headers: Headers) => {
+      const response = await this.#answer(this.#isolates[isolate]!, { method: "GET", url, headers }, name);
+      hasHeaders = true;
+      return response;
+    };
     try {
-      const fetch = (headers: Headers) => this.#answer(this.#isolates[isolate]!, { method: "GET", url, headers }, name);
-      const { body, isHit, storedAt } = await this.#front.get(centre, url, slow, fetch);
-      this.#world.note("front", `${name} at ${centre}${isHit ? " hit" : ""}: ${body.length}`);
-      this.#oracle.judge(name, body, { isOwn: !isHit, storedAt });
-      return storedAt !== undefined;
+      const served = await this.#front.get(centre, url, slow, fetch);
+      this.#world.note("front", `${name} at ${centre}${served.isOwn ? "" : " hit"}: ${served.body.length}`);
+      this.#oracle.judge(name, served);
+      return served.storedAt !== undefined;
     } catch (error) {
       const { code } = error as { code?: string };
-      const isSlow = code === "QUERY_TIMEOUT" && slow > 0 && this.#world.now - since < TIMEOUT;
-      if (!isSlow) this.#failedWith(name, error, this.#isDisturbed);
+      const isSlowReader = hasHeaders && slow > 0 && code === "QUERY_TIMEOUT";
+      if (!isSlowReader) this.#failedWith(name, error, this.#isDisturbed);
       return false;
     }
   }
@@ -355,7 +385,7 @@ class CacheSession {
   }
 
   #failedWith(what: string, error: unknown, mayFail: boolean): void {
-    this.#failed++;
+    this.#done["failed"]!++;
     this.#world.note("failed", `${what}: ${String((error as { code?: string }).code)}`);
     const isTyped = error instanceof driver.PgzError && !(error instanceof driver.UsageError);
     if (isTyped && mayFail) return;

@@ -2,7 +2,7 @@
 //
 // Must not know how it is played (session.ts).
 import { Dice } from "../../random/dice.ts";
-import type { Fault, Weather } from "../network.ts";
+import { CALM, isCalm, type Fault, type Weather } from "../network.ts";
 import type { Lag } from "../server/cluster/node.ts";
 import { shorter } from "../smallest.ts";
 
@@ -71,8 +71,6 @@ export interface Happening {
 
 /** The `maxLag` for `Infinity`, which JSON does not have. */
 export const ANY_LAG = -1;
-
-const CALM: Weather = { latency: 1, jitter: 0, split: "whole" };
 
 /**
  * `quiet`: nothing happens. `split`: a primary that was left behind lives on. `any`: anything happens, and links fail.
@@ -205,7 +203,7 @@ export function* smallerClusters(program: ClusterProgram): Generator<ClusterProg
       if (less.length) yield { ...program, lanes };
     }
   if (program.lags.length > 2) yield { ...program, lags: program.lags.slice(0, 2) };
-  if (JSON.stringify(program.weather) !== JSON.stringify(CALM)) yield { ...program, weather: CALM };
+  if (!isCalm(program.weather)) yield { ...program, weather: CALM };
   const plain = { authentication: "trust", thinks: 0, fillsPages: 0, isRepeatableRead: false, sockets: "tcp" } as const;
   for (const [name, value] of Object.entries(plain))
     if (program[name as keyof typeof plain] !== value) yield { ...program, [name]: value };

@@ -14,6 +14,7 @@ import { createCluster } from "../../../js/cluster.ts";
 import type * as pgz from "../../../js/index.ts";
 import { KnownServer } from "../../../js/server/known-server.ts";
 import { MOST_CATALOGS } from "../../../js/util/limits.ts";
+import type { Report } from "../by-seeds.ts";
 import { driver } from "../driver.ts";
 import { Network } from "../network.ts";
 import { registered } from "../patches.ts";
@@ -27,21 +28,6 @@ import { Oracle, type Asked } from "./oracle.ts";
 import { ANY_LAG, type ClusterProgram, type Happening } from "./program.ts";
 import { checkRoutes, checkStats } from "./told.ts";
 import type { Row } from "./ways.ts";
-
-export interface ClusterReport {
-  readonly program: ClusterProgram;
-  readonly faults: string[];
-  readonly fingerprint: string;
-  readonly lines: readonly string[];
-  readonly calls: number;
-  readonly events: number;
-  readonly disturbed: number;
-  readonly promotions: number;
-  /** The number of acknowledged writes that were lost with their timeline. */
-  readonly lost: number;
-  /** The calls of `reads`, counted by reason. */
-  readonly routes: Readonly<Record<string, number>>;
-}
 
 /** Returns the server's name in a host name, which differs in each session. */
 export function nameOf({ host }: { readonly host: string }): string {
@@ -73,7 +59,7 @@ const PROBES = [
 /** A host name is used only once in a process, so that no session finds what an earlier one remembers. */
 let sessions = 0;
 
-export async function playCluster(program: ClusterProgram, keepsLines = false): Promise<ClusterReport> {
+export async function playCluster(program: ClusterProgram, keepsLines = false): Promise<Report> {
   return await watched(() => new ClusterSession(program, keepsLines).play());
 }
 
@@ -116,8 +102,8 @@ export class ClusterSession {
     for (const { name, server } of this.replicas.nodes) this.network.addHost(`${name}.${this.#domain}`, server);
   }
 
-  async play(): Promise<ClusterReport> {
-    const { world, faults, program, replicas, oracle } = this;
+  async play(): Promise<Report> {
+    const { world, faults, replicas, oracle } = this;
     forgetCatalogs();
     const handles = registered;
     const end = await world.run(() => this.#main());
@@ -126,17 +112,18 @@ export class ClusterSession {
     await world.runFor(REST);
     faults.push(...oracle.faults);
     this.#atRest(handles);
+    const counts = { calls: this.calls, disturbed: this.disturbed, promotions: replicas.promotions };
     return {
-      ...{ program, faults, fingerprint: world.fingerprint, lines: world.lines, calls: this.calls },
-      ...{ events: world.events, disturbed: this.disturbed, promotions: replicas.promotions, lost: oracle.lost },
-      routes: this.#routes(),
+      ...{ faults, fingerprint: world.fingerprint, lines: world.lines },
+      counts: { ...counts, "acknowledged writes lost": oracle.lost, ...this.#routes() },
     };
   }
 
+  /** The calls of `reads`, counted by reason. */
   #routes(): Record<string, number> {
     const counts: Record<string, number> = {};
     for (const routes of new Set(this.#lanes.map((lane) => lane.routes)))
-      for (const { reason } of routes) counts[reason] = (counts[reason] ?? 0) + 1;
+      for (const { reason } of routes) counts[`reads: ${reason}`] = (counts[`reads: ${reason}`] ?? 0) + 1;
     return counts;
   }
 

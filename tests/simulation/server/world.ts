@@ -63,7 +63,7 @@ export class World {
   #oid = 16_384;
   #transactions = 700;
   /** In the order of their commits in the log. */
-  readonly #unflushed = new Set<Transaction>();
+  readonly #unflushed = new Map<Committed, Transaction>();
   /** The highest id that is on disk. */
   #flushedXid = 700;
 
@@ -115,26 +115,25 @@ export class World {
     if (!transaction.hasWritten || transaction.isLogged) return;
     transaction.isLogged = true;
     const committed = this.log.commit(transaction, this.clock.now);
+    this.#unflushed.set(committed, transaction);
     const wait = this.#surroundings.flushedAfter();
     if (!wait) return this.#flush(committed);
-    this.#unflushed.add(transaction);
     this.clock.after(wait, () => {
-      if (!this.#unflushed.has(transaction)) return; // flushed with a later one, or lost
-      for (const one of this.#unflushed) {
-        this.#unflushed.delete(one);
-        if (one === transaction) break;
-      }
-      this.#flush(committed);
+      if (this.#unflushed.has(committed)) this.#flush(committed); // else flushed with a later one, or lost
     });
   }
 
+  /** With all that are before it in the log. */
   #flush(committed: Committed): void {
-    for (const { xid } of this.log.flush(committed)) this.#flushedXid = Math.max(this.#flushedXid, xid);
+    for (const one of this.log.flush(committed)) {
+      this.#unflushed.delete(one);
+      this.#flushedXid = Math.max(this.#flushedXid, one.xid);
+    }
   }
 
   /** The server has crashed: commits that were not on disk have never been, and their ids are given again. */
   loseUnflushed(): void {
-    const lost = [...this.#unflushed].reverse();
+    const lost = [...this.#unflushed.values()].reverse();
     if (!lost.length) return;
     this.#unflushed.clear();
     for (const transaction of lost) transaction.lose();

@@ -27,6 +27,13 @@ export class Publications {
     return publication;
   }
 
+  /** Adds a table to a publication, or takes it out, for transactions from then on. */
+  change(name: string, table: number, isMember: boolean, since: number): void {
+    const now = this.find(name)!;
+    now.until = since;
+    this.add(name, [...[...now.tables].filter((oid) => oid !== table), ...(isMember ? [table] : [])], since);
+  }
+
   /** Removes a publication, because the transaction that created it is rolled back. */
   remove(publication: Publication): void {
     this.#all.splice(this.#all.indexOf(publication), 1);

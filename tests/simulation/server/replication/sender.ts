@@ -160,10 +160,13 @@ export class Sender {
     this.#standby.send(pgoutput.logData(start, this.#session.clock.now, body));
   }
 
+  /** A change is not told either where its table joins the publication after its transaction has begun. */
   #isPublished(oid: number, { begins }: Committed, change: LoggedChange): boolean {
     const { publications } = this.#session.world;
-    const found = this.#publications.map((name) => publications.find(name, begins) ?? this.#miss(name, change));
-    return found.some((publication) => publication?.tables.has(oid));
+    return this.#publications.some((name) => {
+      const found = publications.find(name, begins) ?? this.#miss(name, change);
+      return found?.tables.has(oid) && publications.find(name, change.position)?.tables.has(oid);
+    });
   }
 
   /** From 18 on the server continues without the publication. */

@@ -1,5 +1,6 @@
 // What `pgz-edge/cache` asks a server: the moment of a query, what a statement reads, and the questions of the
-// invalidator. Also the tree that the server shows of a statement, and a view that moves to another table.
+// invalidator. Also the tree that the server shows of a statement, and the changes of definitions that are told: a view
+// that moves to another table, and a table that joins or leaves a publication.
 //
 // The texts are those of js/cache, and each has its own answer here. So no fault of the SQL itself can be found:
 // tests/cache runs it on real servers. Roles, settings, inheritance and a database without cache.sql are not in the
@@ -161,7 +162,7 @@ function emit(session: Session, prefix: string, content: string): void {
 /** Returns the statement, or `undefined` if it is none of these. */
 export function cacheQuestion(text: string, form: string): Statement | undefined {
   const question = Object.hasOwn(QUESTIONS, text) ? QUESTIONS[text] : undefined;
-  return question ? asked(text, question) : movedView(text, form);
+  return question ? asked(text, question) : (movedView(text, form) ?? alteredPublication(text, form));
 }
 
 function asked(text: string, { takes, columns, rows }: Question): Statement {
@@ -183,7 +184,7 @@ function asked(text: string, { takes, columns, rows }: Question): Statement {
   };
 }
 
-// -- views ------------------------------------------------------------------------------------------------------------
+// -- changes of definitions ------------------------------------------------------------------------------------------
 
 /** The event triggers of cache.sql tell of it. The view must be there already, from `addView`. */
 function movedView(text: string, form: string): Statement | undefined {
@@ -204,6 +205,26 @@ function movedView(text: string, form: string): Statement | undefined {
         session.transaction!.add({ keep: () => moveTo(to), lose: () => moveTo(before) });
         emit(session, DEFINITIONS_CHANGED, "CREATE VIEW");
         return "CREATE VIEW";
+      }),
+  };
+}
+
+/** The table is not locked against writers. */
+function alteredPublication(text: string, form: string): Statement | undefined {
+  const [, publication, change, name] = /^alter publication (\w+) (add|drop) table (\w+)$/.exec(form) ?? [];
+  if (!publication) return undefined;
+  return {
+    text,
+    tables: [],
+    analyse: () =>
+      quiet(({ session }) => {
+        const { oid } = findTable(name!, session, text);
+        const { publications, log } = session.world;
+        session.write();
+        const put = (isMember: boolean) => publications.change(publication, oid, isMember, log.end);
+        session.transaction!.add({ keep: () => put(change === "add"), lose: () => put(change !== "add") });
+        emit(session, DEFINITIONS_CHANGED, "ALTER PUBLICATION");
+        return "ALTER PUBLICATION";
       }),
   };
 }

@@ -1,8 +1,9 @@
 // The options of `cached`, and which calls it refuses.
 //
 // Knows names and what is refused. Must not know how a call is answered.
-import { Client, Pool, Scope, UsageError, type RespondOptions, type RowOptions } from "../index.ts";
+import { Client, Pool, Scope, UsageError, type QueryInput, type RespondOptions, type RowOptions } from "../index.ts";
 import { isPlain } from "./names.ts";
+import { LONGEST_TIMER } from "./pause.ts";
 import type { FillClosing, FillName, FillOpening, Opened, Remembered } from "./protocol.ts";
 import { queueOf } from "./stamped.ts";
 
@@ -45,7 +46,7 @@ export interface Asked {
 /** What runs the query. */
 export type Caller = Client | Pool | Scope;
 
-/** The options that `respond` does not get: those of its own, and the client is closed here. */
+/** Options that `respond` does not get: our own, and `closeWhenDone`, because cached() closes the client. */
 export const OWN = [
   "maxAge",
   "invalidator",
@@ -70,24 +71,29 @@ const HEADERS = (
   "referrer-policy permissions-policy strict-transport-security x-robots-tag"
 ).split(" ");
 
-export function check(request: Asked, db: unknown, options: CachedOptions): void {
+export function check(request: Asked, db: unknown, query: QueryInput, options: CachedOptions): void {
   if (typeof options !== "object" || options === null) throw refusal("cached() takes its options last.");
   const { method, url, headers } = Object(request) as Asked;
-  const { maxAge, invalidator, separatedBy, tagHeader = "cache-tag" } = options;
+  const { maxAge, invalidator, invalidatorTimeout = 1, separatedBy, tagHeader = "cache-tag" } = options;
   if (!(db instanceof Client || db instanceof Pool || db instanceof Scope))
     throw refusal("cached() takes the request, then a client, a pool or a scope: not a transaction or lease.");
   if (queueOf(db).config.host.endsWith(".hyperdrive.local"))
     throw refusal("cached() cannot see what Hyperdrive answers from its own cache: connect to the server itself.");
-  if (method !== "GET" && method !== "HEAD") throw refusal(`cached() is for GET and HEAD, not for ${method}.`);
-  if (typeof url !== "string" || typeof headers?.get !== "function")
+  if (typeof method !== "string" || typeof url !== "string" || typeof headers?.get !== "function")
     throw refusal("cached() takes a Request, or { method, url, headers } whose headers have get().");
+  if (method !== "GET" && method !== "HEAD") throw refusal(`cached() is for GET and HEAD, not for ${method}.`);
+  const { text, values } = Object(query) as Exclude<QueryInput, string>;
+  if (typeof query !== "string" && (typeof text !== "string" || !Array.isArray(values ?? [])))
+    throw new UsageError("INVALID_QUERY", "A query is sql`…`, text, or an object with text and an array of values.");
   if (!Number.isSafeInteger(maxAge) || maxAge < 1) throw refusal('Option "maxAge" must be whole seconds, at least 1.');
   if (typeof invalidator?.open !== "function") throw refusal('Option "invalidator" must be an invalidator.');
+  if (!Number.isSafeInteger(invalidatorTimeout) || invalidatorTimeout < 1 || invalidatorTimeout > LONGEST_TIMER)
+    throw refusal(`Option "invalidatorTimeout" must be whole milliseconds, from 1 to ${LONGEST_TIMER}.`);
   if ("status" in options) throw refusal('Option "status" of respond() is 200 or 304 here: leave it out.');
   if (!TAG_HEADERS.includes(tagHeader)) throw refusal(`Option "tagHeader" must be one of ${TAG_HEADERS.join(", ")}.`);
   checkSeparation(db, separatedBy);
   // Those of `Access-Control-` are for browsers.
-  const given = new Headers(options.headers as HeadersInit | undefined);
+  const given = headersOf(options.headers);
   const other = [...given.keys()].find((name) => !HEADERS.includes(name) && !name.startsWith("access-control-"));
   if (other !== undefined)
     throw refusal(`cached() does not take the header ${other}: set it on the response, if no cache reads it.`);
@@ -100,13 +106,27 @@ function checkSeparation(db: Caller, separatedBy: unknown): void {
       throw refusal('In a scope, option "separatedBy" must say what the cache tells tenants apart by.');
     return;
   }
-  const isObject = typeof separatedBy === "object" && separatedBy !== null;
-  if (!isObject || !Object.values(separatedBy).some((value) => value !== undefined && value !== null))
+  if (!isPlain(separatedBy))
+    throw refusal('Option "separatedBy" must have texts, numbers, true, false, and plain objects and lists of these.');
+  if (typeof separatedBy !== "object" || Array.isArray(separatedBy) || !hasValue(separatedBy))
     throw refusal(
       'Option "separatedBy" must be an object with what the cache tells answers apart by, such as ctx.props.',
     );
-  if (!isPlain(separatedBy))
-    throw refusal('Option "separatedBy" must have texts, numbers, true, false, and plain objects and lists of these.');
+}
+
+/** Whether anything in it is neither empty nor missing. */
+function hasValue(plain: unknown): boolean {
+  if (typeof plain === "object" && plain !== null) return Object.values(plain).some(hasValue);
+  return plain !== undefined && plain !== null && plain !== "";
+}
+
+function headersOf(given: unknown): Headers {
+  try {
+    return new Headers(given as HeadersInit | undefined);
+  } catch (cause) {
+    const text = 'Option "headers" has a name or value that HTTP does not allow.';
+    throw new UsageError("INVALID_OPTION", text, { cause });
+  }
 }
 
 const refusal = (text: string) => new UsageError("INVALID_OPTION", text);

@@ -8,8 +8,8 @@
 //
 // Both are asked at once. Headers that let a cache store the answer leave only when both have answered, and the moment
 // is the one that the invalidator was told. A statement that neither the isolate nor the invalidator knows is learned
-// before it runs, so one that writes or locks does not run. (Its functions may write. What a change of definitions has
-// made of a statement that was known, the next call finds out.)
+// before it runs, so one that writes or locks does not run. (A volatile function may still write. If a change of
+// definitions makes a known statement write or lock, the next call that learns it is refused.)
 //
 // `close` follows the end of the body, so what `settle` is counted from is never too early. If it is lost, the fill
 // ends by itself after `maxFill`; a body that takes longer than that breaks off, so that no cache stores it.
@@ -30,7 +30,7 @@ import {
 import { hasTimeWords, learn } from "./learn.ts";
 import { STAMP, type Moment } from "./moment.ts";
 import { nameOf, statementName, textOf } from "./names.ts";
-import type { Admitted, FillClosing, FillOpening, Life, Opened, Refusal } from "./protocol.ts";
+import type { Admitted, FillClosing, FillOpening, Life, Opened, Refusal, Refused } from "./protocol.ts";
 import { queueOf, Stamped } from "./stamped.ts";
 import { EVERYTHING, tagOf } from "./tags.ts";
 import { watched } from "./watched-body.ts";
@@ -73,7 +73,7 @@ const OF_THE_BODY = ["content-type", "content-language"];
 export async function cached(request: Asked, db: Caller, query: QueryInput, options: CachedOptions): Promise<Response> {
   let fill: Fill;
   try {
-    check(request, db, options);
+    check(request, db, query, options);
     fill = new Fill(request, db, query, options);
   } catch (error) {
     // As `respond`: a caller that sets it does not close the client anywhere else.
@@ -96,7 +96,7 @@ const places = new BoundedMap<string, Place>(1_000);
  * By database, fingerprint and statement: what this isolate knows to read only. A statement that is not here may be one
  * that writes, so it does not run before the invalidator has said that it knows it.
  */
-const readers = new BoundedMap<string, Reader>(1_000);
+const knownStatements = new BoundedMap<string, KnownStatement>(1_000);
 /** What is being learned, by the same key: one of many calls does it. Resolves with where it was learned. */
 const learning = new Map<string, Promise<Place>>();
 
@@ -105,7 +105,7 @@ type Why = Refusal | "late";
 type Known =
   | Admitted
   | { readonly refusal: Why; readonly reason?: string; readonly life?: string; readonly publication?: string };
-interface Reader {
+interface KnownStatement {
   /** When it may be learned again. */
   readonly dueAt: number;
   /** Milliseconds from there to the next time. */
@@ -113,7 +113,7 @@ interface Reader {
   /** It is unknown what it reads, and the next call learns that first. */
   readonly isUnknown?: boolean;
 }
-const DUE: Reader = { dueAt: -Infinity, pause: LEARN_PAUSE };
+const DUE: KnownStatement = { dueAt: -Infinity, pause: LEARN_PAUSE };
 type Place = Pick<Moment, "fingerprint" | "timeline">;
 
 /** What the invalidator was asked. */
@@ -161,10 +161,11 @@ class Fill {
     this.#options = options;
     this.#respondOptions = respondOptions;
     this.#statement = typeof query === "string" ? query : query.text;
-    const values = typeof query === "string" ? [] : query.values;
+    const values = typeof query === "string" ? [] : (query.values ?? []);
     const { serialize } = queueOf(db).config;
     this.#values = serialize ? serialized(values, serialize) : values;
-    this.#separation = separatedBy ? textOf(Object.entries(separatedBy).sort()) : "";
+    const names = Object.keys(separatedBy ?? {}).sort();
+    this.#separation = separatedBy ? textOf(names.map((name) => [name, separatedBy[name]])) : "";
     this.#validators = this.#needsSeparation ? [] : idsIn(request.headers.get("if-none-match") ?? "");
     const { host, port, database, user, options: ofSession } = queueOf(db).config;
     this.#key = textOf([host, port, database, this.#statement]);
@@ -176,8 +177,9 @@ class Fill {
     try {
       let place = places.get(this.#placeKey) ?? (await this.#firstPlace());
       this.#ask(place);
-      const reader = readers.get(this.#readerKey(place));
-      if (!reader || (reader.isUnknown && performance.now() > reader.dueAt)) place = await this.#untilKnown(place);
+      const statement = knownStatements.get(this.#statementKey(place));
+      if (!statement || (statement.isUnknown && performance.now() > statement.dueAt))
+        place = await this.#untilKnown(place);
       const confirmed = this.#validators.length ? await this.#asking!.known : undefined;
       return confirmed && "tags" in confirmed && confirmed.validator !== undefined && this.#isInTime(confirmed)
         ? this.#notModified(confirmed.tags, confirmed.validator)
@@ -195,10 +197,10 @@ class Fill {
 
   /** A cache may tell such requests apart, and not say so. */
   get #needsSeparation(): boolean {
-    return this.#separation === "" && this.#request.headers.get("authorization") !== null;
+    return this.#separation === "" && (this.#request.headers.get("authorization") ?? null) !== null;
   }
 
-  #readerKey({ fingerprint }: Place): string {
+  #statementKey({ fingerprint }: Place): string {
     return `${fingerprint} ${this.#key}`;
   }
 
@@ -218,7 +220,7 @@ class Fill {
     const asking = this.#asking!;
     const known = await asking.known;
     if (!("refusal" in known && MAY_BE_UNKNOWN.has(known.refusal))) {
-      readers.set(this.#readerKey(place), DUE);
+      knownStatements.set(this.#statementKey(place), DUE);
       return place;
     }
     const learned = await this.#learn(place, known);
@@ -229,16 +231,28 @@ class Fill {
 
   async #run(place: Place): Promise<Response> {
     const calls = new Stamped<Moment>(this.#db, STAMP);
-    const { id, openedAt, known: asked } = this.#asking!;
-    const [known, response] = await Promise.all([asked, calls.respond(this.#query, this.#respondOptions)]);
+    const [known, response] = await Promise.all([
+      this.#asking!.known,
+      calls.respond(this.#query, this.#respondOptions),
+    ]);
+    try {
+      return await this.#answered(response, known, { place, calls });
+    } catch (error) {
+      await response.body!.cancel(); // it has a connection
+      throw error;
+    }
+  }
+
+  async #answered(response: Response, known: Known, { place, calls }: Ran): Promise<Response> {
+    const { id, openedAt } = this.#asking!;
     const moment = await calls.answer;
     if (moment) this.#rememberPlace(moment);
     const { stored, why } = this.#judged(known, moment, { place, calls });
-    const key = this.#readerKey(place);
-    if (stored) readers.set(key, DUE);
+    const key = this.#statementKey(place);
+    if (stored) knownStatements.set(key, DUE);
     // The next call learns it. This one may be a client's, which does nothing else before its body has ended.
     else if ("refusal" in known && known.refusal === "unknown")
-      readers.set(key, { ...(readers.get(key) ?? DUE), isUnknown: true });
+      knownStatements.set(key, { ...(knownStatements.get(key) ?? DUE), isUnknown: true });
     const headers = new Headers(stored ? this.#storing(stored.tags, id) : notStoring(why));
     for (const [name, value] of response.headers) if (!headers.has(name)) headers.set(name, value);
     const maxFill = stored?.maxFill ?? Infinity;
@@ -255,7 +269,8 @@ class Fill {
   #judged(known: Known, moment: Moment | undefined, { place, calls }: Ran): Judgement {
     if ("refusal" in known) return notStored(known.reason ?? REFUSALS[known.refusal]);
     // Its body could not end well any more.
-    if (performance.now() - this.#asking!.openedAt >= known.maxFill) return notStored(REFUSALS.late);
+    if (performance.now() - this.#asking!.openedAt >= known.maxFill)
+      return notStored("the query took longer than maxFill of the invalidator");
     if (!moment) return notStored("the snapshot of the query is not known");
     if (moment.fingerprint !== place.fingerprint || moment.timeline !== place.timeline)
       return notStored("the session has another role, other settings or another server than the one before");
@@ -317,7 +332,7 @@ class Fill {
 
   async #known(answer: Promise<Opened>, since: number): Promise<Known> {
     const opened = await within(this.#timeout, answer);
-    if (!opened) return { refusal: "late" };
+    if (!isAnswer(opened)) return { refusal: "late" };
     // If the life has begun after it was asked, the query may have run before, on a server that has lost commits since.
     if (opened.age !== undefined && opened.age < performance.now() - since) return { refusal: "down" };
     return opened as Known;
@@ -358,7 +373,7 @@ class Fill {
   }
 
   async #learn(place: Place, life: Partial<Life>): Promise<Place> {
-    const key = this.#readerKey(place);
+    const key = this.#statementKey(place);
     const running = learning.get(key);
     // Its caller may have left, or the platform may have ended its request: then it never settles.
     const found = running && (await within(LONGEST_LEARNING, running, this.#options.signal));
@@ -378,15 +393,14 @@ class Fill {
    */
   async #learnNow(key: string, { life, publication = "" }: Partial<Life>): Promise<Place> {
     const { invalidator, signal, timeout } = this.#options;
-    const { pause } = readers.get(key) ?? DUE;
-    readers.delete(key);
+    const { pause } = knownStatements.get(key) ?? DUE;
+    knownStatements.delete(key);
     const options = { publication, signal, timeout: Math.min(timeout || LONGEST_LEARNING, LONGEST_LEARNING) };
     const { relations, ...learned } = await learn(this.#db, { text: this.#statement }, options);
     const place = this.#rememberPlace(learned);
-    readers.set(this.#readerKey(place), DUE);
+    const next = { dueAt: performance.now() + pause, pause: Math.min(2 * pause, LONGEST_PAUSE) };
+    knownStatements.set(this.#statementKey(place), life === undefined ? DUE : next);
     if (life === undefined) return place;
-    const dueAt = performance.now() + pause;
-    readers.set(this.#readerKey(place), { dueAt, pause: Math.min(2 * pause, LONGEST_PAUSE) });
     const dependency = { statement: await statementName(this.#statement), tags: relations.map(tagOf), ...learned };
     const told = (async () => await invalidator.remember({ life, ...dependency }))();
     await within(this.#timeout, told);
@@ -431,6 +445,12 @@ const REFUSALS: Readonly<Record<Why, string>> = {
   full: "the invalidator has too many answers that have not ended",
   late: "the invalidator has not answered",
 };
+
+/** Whatever passes the calls on may answer for an invalidator, and a later release may refuse for a new reason. */
+function isAnswer(opened: Opened | undefined): opened is Opened {
+  const { tags, maxFill, refusal } = Object(opened) as Partial<Admitted & Refused>;
+  return refusal === undefined ? Array.isArray(tags) && typeof maxFill === "number" : Object.hasOwn(REFUSALS, refusal);
+}
 
 /** These do not say that the invalidator knows the statement. */
 const MAY_BE_UNKNOWN: ReadonlySet<Why> = new Set(["down", "elsewhere", "unknown", "late"]);

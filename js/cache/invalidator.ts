@@ -64,12 +64,15 @@ export class Invalidator {
   async run(): Promise<void> {
     if (this.#isRunning) throw new UsageError("STREAM_OPEN", "This invalidator runs already.");
     this.#isRunning = true;
-    const { signal } = this.#options;
-    while (!signal?.aborted && this.#db.stats().state === "open") {
+    while (this.#isWanted) {
       await this.#follow();
-      if (this.#db.stats().state === "open") await paused(AGAIN, signal);
+      if (this.#isWanted) await paused(AGAIN, this.#options.signal);
     }
     this.#isRunning = false;
+  }
+
+  get #isWanted(): boolean {
+    return !this.#options.signal?.aborted && this.#db.stats().state === "open";
   }
 
   async #follow(): Promise<void> {
@@ -79,7 +82,7 @@ export class Invalidator {
       await run.follow();
     } catch (error) {
       this.#reason = (error as Error).message;
-      if (!this.#options.signal?.aborted) this.#options.onFailure(error);
+      if (this.#isWanted) this.#options.onFailure(error);
     } finally {
       run?.end();
       this.#run = undefined;

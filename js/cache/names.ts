@@ -27,7 +27,7 @@ export async function nameOf(what: readonly unknown[]): Promise<string> {
   return btoa(String.fromCharCode(...new Uint8Array(hash, 0, 18)));
 }
 
-/** JSON that tells apart what JSON.stringify does not. No text of PostgreSQL's has the character of {@link MARK}. */
+/** JSON that tells apart what JSON.stringify does not. PostgreSQL's texts cannot contain the NUL of {@link MARK}. */
 export const textOf = (what: unknown): string => JSON.stringify(what, marked);
 
 const MARK = "\0";
@@ -50,10 +50,14 @@ function bytesOf(value: object): Uint8Array | undefined {
   return value instanceof ArrayBuffer ? new Uint8Array(value) : undefined;
 }
 
+/** Objects in objects. One with a cycle has no end. */
+const DEEPEST = 100;
+
 /** Whether JSON shows all of a value: texts, numbers, flags, and plain objects and lists of these. */
-export function isPlain(value: unknown): boolean {
+export function isPlain(value: unknown, depth = 0): boolean {
   if (typeof value !== "object" || value === null) return !["function", "symbol"].includes(typeof value);
-  if (Array.isArray(value)) return value.every(isPlain);
+  if (depth > DEEPEST) return false;
   const prototype = Object.getPrototypeOf(value) as unknown;
-  return (prototype === Object.prototype || prototype === null) && Object.values(value).every(isPlain);
+  const isKnown = Array.isArray(value) || prototype === Object.prototype || prototype === null;
+  return isKnown && Object.values(value).every((one) => isPlain(one, depth + 1));
 }

@@ -2,6 +2,7 @@
 //
 // Knows names, defaults and what is refused. Must not know what follows from an option.
 import { Pool, UsageError } from "../index.ts";
+import { LONGEST_TIMER } from "./pause.ts";
 import type { Purge } from "./purges.ts";
 
 export interface InvalidatorOptions {
@@ -56,6 +57,8 @@ export interface InvalidatorStats {
 
 /** Checks the options. Nothing that their `onFailure` does ends what it is told of. */
 export function optionsOf(db: Pool, options: InvalidatorOptions): KnownOptions {
+  if (typeof options !== "object" || options === null)
+    throw new UsageError("INVALID_OPTION", "An invalidator takes a pool, and its options.");
   const { settle = 2_000, maxFill = 60_000, maxLag = 5_000 } = options;
   const known = { ...options, settle, maxFill, maxLag };
   check(db, known);
@@ -83,6 +86,6 @@ function check(db: unknown, options: KnownOptions): void {
   for (const [name, value] of Object.entries({ purge, onFailure }))
     if (typeof value !== "function") throw invalid(`Option "${name}" must be a function.`);
   for (const name of ["settle", "maxFill", "maxLag"] as const)
-    if (!Number.isSafeInteger(times[name]) || times[name] < 1)
-      throw invalid(`Option "${name}" must be whole milliseconds, at least 1.`);
+    if (!Number.isSafeInteger(times[name]) || times[name] < 1 || times[name] > LONGEST_TIMER)
+      throw invalid(`Option "${name}" must be whole milliseconds, from 1 to ${LONGEST_TIMER}.`);
 }

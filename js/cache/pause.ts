@@ -3,6 +3,9 @@
 // Must not know why there is one.
 import { onAbort } from "../util/abort.ts";
 
+/** Maximum milliseconds that a timer can wait for: with more it fires at once. */
+export const LONGEST_TIMER = 2 ** 31 - 1;
+
 /** Resolves after so many milliseconds, or when the signal aborts. */
 export async function paused(milliseconds: number, signal: AbortSignal | undefined): Promise<void> {
   let stop: (() => void) | undefined;

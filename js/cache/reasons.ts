@@ -9,6 +9,9 @@ import { JSON_TO_ROWS, PERSONAL, STABLE } from "./stable-functions.ts";
 import { hasTimeLiteral, hasTimePath } from "./time-words.ts";
 import { TreeReads } from "./tree-reads.ts";
 
+/** More of them, as of a table with hundreds of partitions, would make the header longer than HTTP clients take. */
+const MOST_REASONS = 5;
+
 export interface Judgement {
   readonly reasons: readonly string[];
   readonly isPersonal: boolean;
@@ -23,7 +26,7 @@ export interface Subject {
 
 export function judged(reads: TreeReads, facts: Facts, { text, publication }: Subject): Judgement {
   const hidden = hiddenReads(facts);
-  const reasons = new Set([
+  const all = new Set([
     ...reads.reasons,
     ...hidden.reasons,
     ...relationReasons(reads, facts, publication),
@@ -36,7 +39,9 @@ export function judged(reads: TreeReads, facts: Facts, { text, publication }: Su
     hidden.isPersonal ||
     facts.relations.some(({ hasPolicies }) => hasPolicies) ||
     facts.routines.some(({ oid, isBuiltIn }) => isBuiltIn && PERSONAL.has(oid));
-  return { reasons: [...reasons], isPersonal };
+  const reasons = [...all].slice(0, MOST_REASONS);
+  const more = all.size - reasons.length;
+  return { reasons: more > 0 ? [...reasons, `and ${more} more`] : reasons, isPersonal };
 }
 
 // -- relations --------------------------------------------------------------------------------------------------------

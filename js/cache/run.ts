@@ -200,7 +200,7 @@ export class Run {
   }
 
   async #commit(change: Commit, changed: readonly number[], definitions: DefinitionChange): Promise<void> {
-    if (this.#feed.stats().connections !== this.#connection) this.#life = undefined;
+    this.#endLifeOfOldConnection();
     const tags = definitions === "none" ? await this.#tagsOfAll(changed) : [EVERYTHING];
     const fence = this.#life?.fence;
     const xid = widened(change.xid, this.#near);
@@ -232,12 +232,18 @@ export class Run {
   // -- lives ---------------------------------------------------------------------------------------------------------
 
   #tick(): void {
+    if (this.#db.stats().state !== "open") return this.#over.abort(poolClosed());
     if (this.#life) this.#purge([...this.#life.fence.takeDue(now()), ...this.#life.answers.takeDue(now())]);
+    this.#endLifeOfOldConnection();
     const { connections, state, reason } = this.#feed.stats();
-    if (connections !== this.#connection) this.#life = undefined;
     if (reason !== undefined && reason !== this.#reason) this.#options.onFailure(waiting(reason));
     this.#reason = reason;
     if (state === "streaming") this.#heartbeat.tick(connections, connections !== this.#connection, now());
+  }
+
+  /** Commits that a new connection tells again, or leaves out, are not known. */
+  #endLifeOfOldConnection(): void {
+    if (this.#feed.stats().connections !== this.#connection) this.#life = undefined;
   }
 
   /** Writes a heartbeat. Never rejects: what does not come back says enough. */
@@ -266,12 +272,12 @@ export class Run {
     this.#connection = connection;
     const { settle, maxFill, maxLag } = this.#options;
     // A process before this one may open fills until it sees how far it is behind.
-    const longest = maxFill + settle + maxLag;
+    const longest = maxFill + settle;
     this.#life = {
       id: crypto.randomUUID(),
       beganAt: now(),
       timeline,
-      fence: new Fence({ settle, maxFill, unknownFor: longest }, xid, now()),
+      fence: new Fence({ settle, maxFill, unknownFor: longest + maxLag }, xid, now()),
       dependencies: new Dependencies(MAX_STATEMENTS), // ids of the snapshots that were learned before are given again
       answers: new Answers(MAX_URLS, longest),
     };
@@ -348,6 +354,8 @@ function unarmed(): UsageError {
       "another version or not ENABLE ALWAYS. Run cache.sql, which is in the package, in this database as a superuser.",
   );
 }
+
+const poolClosed = () => new UsageError("POOL_CLOSED", "The pool of the invalidator is closed.");
 
 function waiting(reason: string): UsageError {
   return new UsageError(

@@ -8,7 +8,7 @@ export interface QuestionCaller {
   json(query: { readonly text: string; readonly values: readonly unknown[] }, options: object): Promise<Uint8Array>;
 }
 
-/** The observer drops notices, which are caused only by settings of the user's. */
+/** Drops notices: only the user's own settings cause them. */
 export const QUIET = { observer: {} };
 const decoder = new TextDecoder();
 const WHOLE = { maxRows: 0, maxBytes: 0, maxFieldBytes: 0, duplicates: "keep", columnNames: "keep" } as const;

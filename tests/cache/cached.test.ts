@@ -133,8 +133,22 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
     expect((await get(query)).headers.has("cdn-cache-control")).toBe(true);
     await db.exec("alter table products add column price int4");
     await until(async () => (await get(query)).headers.get("cache-control") === "no-store");
-    // This text is not learned again within ten seconds; another one is.
-    expect((await get(sql`select count(*) as n from products`)).headers.has("cdn-cache-control")).toBe(true);
+    await until(async () => (await get(query)).headers.has("cdn-cache-control"));
+  });
+
+  test("a body that takes longer than maxFill breaks off", async () => {
+    const query = sql`select name from products where id < ${9}`;
+    await get(query); // learns it
+    const impatient: CacheInvalidator = {
+      ...{ remember: (learned) => invalidator.remember(learned), close: (fill) => invalidator.close(fill) },
+      ...{ abandon: (fill) => invalidator.abandon(fill) },
+      open: (opening) => ({ ...invalidator.open(opening), maxFill: 2_000 }),
+    };
+    const response = await cached(requestOf(query), db, query, { maxAge: 60, invalidator: impatient });
+    expect(response.headers.has("cdn-cache-control")).toBe(true);
+    const now = performance.now.bind(performance);
+    using _ = vi.spyOn(performance, "now").mockImplementation(() => now() + 2_000);
+    await expect(response.text()).rejects.toMatchObject({ code: "QUERY_TIMEOUT" });
   });
 
   test("a client of one request learns too, and is closed when all is done", async () => {
@@ -142,8 +156,6 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
     await get(query);
     await db.exec("alter table products add column color text");
     await until(async () => (await get(query)).headers.get("cache-control") === "no-store");
-    const now = performance.now.bind(performance);
-    using _ = vi.spyOn(performance, "now").mockImplementation(() => now() + 11_000);
     await until(async () => {
       const on = createClient(database.superuserUrl);
       const { headers } = await get(query, { on, closeWhenDone: true });
@@ -338,6 +350,17 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
       expect(why(await get(query, { invalidator: broken(() => ({ refusal })) }))).toBe(text);
   });
 
+  test("an answer that is no invalidator's costs the storing, and holds no connection", async () => {
+    const query = sql`select name from products where id <> ${7}`;
+    await get(query); // learns it
+    await using on = createPool(database.superuserUrl, { max: 1 });
+    for (const answer of [5, "down", { refusal: "of a later release" }, { tags: "pg" }, { refusal: "toString" }])
+      expect(why(await get(query, { on, invalidator: broken(() => answer) }))).toBe("the invalidator has not answered");
+    const odd = { ...stats(), life: "a", tags: ["a\nb"], maxFill: 60_000, parameterTypes: [23] };
+    await expect(get(query, { on, invalidator: broken(() => odd) })).rejects.toThrow(TypeError); // no header has that
+    await until(() => on.stats().acquired === 0);
+  });
+
   test("a statement that writes or locks never runs", async () => {
     for (const text of ["delete from products returning id", "select id from products for update"])
       await expect(get(text)).rejects.toMatchObject({ code: "INVALID_QUERY" });
@@ -418,6 +441,8 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
 
   test("what does not fit is refused before anything is sent", async () => {
     const options = { maxAge: 60, invalidator };
+    const cyclic: Record<string, unknown> = { tenant: "a" };
+    cyclic["self"] = cyclic;
     const calls: (() => Promise<unknown>)[] = [
       () => cached(new Request(requestOf("select 1"), { method: "POST" }), db, "select 1", options),
       () => get("select 1", { maxAge: 0 }),
@@ -428,12 +453,27 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
       () => get("select 1", { invalidator: undefined as never }),
       () => get("select 1", { tagHeader: "x-tags" as never }),
       () => get("select 1", { headers: { "Set-Cookie": "a=b" } }),
+      () => get("select 1", { headers: { "a b": "c" } }),
+      () => get("select 1", { headers: 5 as never }),
+      ...[0, -1, NaN, Infinity, 1e12, "abc", 1n, null].map(
+        (invalidatorTimeout) => () => get("select 1", { invalidatorTimeout: invalidatorTimeout as never }),
+      ),
+      ...[{}, { props: {} }, { tenant: "" }, { a: [null, { b: "" }] }, ["a"], "a", cyclic].map(
+        (separatedBy) => () => get("select 1", { separatedBy: separatedBy as never }),
+      ),
       () => get("select 1", { headers: { etag: '"a"' } }),
       () => get("select 1", { headers: { "x-accel-expires": "60" } }),
       () => get("select 1", { on: createClient({ host: "a.hyperdrive.local", user: "a", password: "b" }) }),
       () => db.transaction((tx) => cached(requestOf("select 1"), tx as never, "select 1", options)),
     ];
     for (const call of calls) await expect(call(), String(call)).rejects.toMatchObject({ code: "INVALID_OPTION" });
+    for (const query of [undefined, null, {}, 5, { text: 5 }, { text: "select 1", values: 1 }])
+      await expect(cached(requestOf("select 1"), db, query as never, options)).rejects.toMatchObject({
+        code: "INVALID_QUERY",
+      });
+    const byName = Object.assign(Object.create(null), { a: { b: 1 }, c: Object.assign(Object.create(null), { d: 2 }) });
+    expect((await get("select 1", { separatedBy: byName })).status).toBe(200);
+    expect((await get({ text: "select 1" } as never, { url: "https://example.com/one" })).status).toBe(200);
   });
 
   test("parameters that have the types from before a change of definitions are noticed", async () => {
@@ -491,7 +531,7 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
       abandon: (fill) => invalidator.abandon(fill),
     };
     const late = await get(query, { on, etag, invalidator: slow });
-    expect([late.status, why(late)]).toEqual([200, "the invalidator has not answered"]); // the fill may be forgotten
+    expect([late.status, why(late)]).toEqual([200, "the query took longer than maxFill of the invalidator"]);
     const etagOfGiven = confirmed.headers.get("etag")!;
     await until(async () => (await get(query, { on, etag: etagOfGiven, headers: given })).status === 304);
     expect((await get(query, { on, etag: etagOfGiven, headers: given })).headers.get("vary")).toBe("accept");

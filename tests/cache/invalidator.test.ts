@@ -289,11 +289,30 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
     expect(errors).toHaveLength(1);
   });
 
+  test("a pool that is closed ends a run that follows, and its slot is free", async () => {
+    const slot = "cache_closing";
+    const own = createPool(database.superuserUrl);
+    const errors: unknown[] = [];
+    const onFailure = (error: unknown) => void errors.push(error);
+    const options = { slot, createSlot: "permanent", publication: "cache", purge: async () => {}, onFailure } as const;
+    const closing = new Invalidator(own, options);
+    const ended = closing.run();
+    await until(() => closing.stats.state === "following");
+    await own.close();
+    await ended;
+    expect(closing.stats).toMatchObject({ state: "down", reason: "The pool of the invalidator is closed." });
+    expect(errors).toEqual([]);
+    const isActive = async () =>
+      (await db.query("select from pg_replication_slots where slot_name = $1 and active", [slot])).rows.length > 0;
+    await until(async () => !(await isActive()));
+    await db.query("select pg_drop_replication_slot($1)", [slot]);
+  });
+
   test("options that do not fit are refused at once", () => {
     const options = { slot: SLOT, publication: "cache", purge: async () => {}, onFailure: () => {} };
     const wrong: object[] = [
       ...[{ slot: "" }, { publication: undefined }, { purge: undefined }, { onFailure: 3 }, { createSlot: true }],
-      ...[{ settle: "2000" }, { settle: 0 }, { maxFill: Infinity }, { maxLag: NaN }],
+      ...[{ settle: "2000" }, { settle: 0 }, { maxFill: Infinity }, { maxLag: NaN }, { settle: 1e12 }],
     ];
     for (const given of wrong)
       expect(() => new Invalidator(db, { ...options, ...given } as InvalidatorOptions), JSON.stringify(given)).toThrow(

@@ -120,6 +120,18 @@ describe.each(testServers().servers.map((server) => [server.major, server] as co
       await expect(learn(own, { text: "select id from passing" }, OF_P)).rejects.toMatchObject({ code: "42P01" });
     });
 
+    test("of many partitions that are not published five are named", async () => {
+      await db.simple(`create table split (id int) partition by list (id);
+        do $$begin for n in 10 .. 29 loop
+          execute format('create table split_%s partition of split for values in (%s)', n, n);
+        end loop; end$$`);
+      const { reasons } = await learn(db, { text: "select id from split" }, OF_P);
+      await db.simple("drop table split");
+      expect(reasons).toHaveLength(6);
+      expect(reasons[0]).toMatch(/^public\.split_\d+, a child of public\.split, is not in the publication "p"$/);
+      expect(reasons[5]).toBe("and 15 more");
+    });
+
     test("on Citus nothing is told", async () => {
       await db.simple(`set allow_system_table_mods = on;
         insert into pg_extension values (99999, 'citus', 10, 11, false, '1', null, null); reset allow_system_table_mods`);

@@ -210,15 +210,18 @@ describe.each(servers.filter(({ own }) => own))("PostgreSQL $name", (server) => 
         create table apart (id int);
         create publication answers for table keyed, whole, by_index, listed (id), keyless, nothing, deferrable_key, lost,
           unlisted (note), whole_listed (id), parted;
+        create publication inserts for table apart with (publish = 'insert');
+        create table filtered (id int primary key, note text);
+        create publication filtered for table filtered where (note = 'a') with (publish = 'insert');
         create publication by_root for table rooted with (publish_via_partition_root);
         create schema many; create unlogged table many.unlogged (id int);
         do $$begin for n in 1 .. 12 loop execute format('create table many.t%s (id int)', n + 10); end loop; end$$;
         create publication of_schema for tables in schema many`),
     );
-    const identity = async (name: string) => (await examine(database.url, name))["cache-identity"]!;
+    const identity = async (name: string) => (await examine(database.url, name))["cache-identity"];
 
     test("that are missing, or not in the column list, are named: the server refuses UPDATE just there", async () => {
-      const { level, text, facts, advice } = await identity("answers");
+      const { level, text, facts, advice } = (await identity("answers"))!;
       const { rows } = await db.query<{ name: string }>(
         "select relname as name from pg_class where relkind = 'r' and relnamespace = 'public'::regnamespace order by 1",
       );
@@ -244,13 +247,24 @@ describe.each(servers.filter(({ own }) => own))("PostgreSQL $name", (server) => 
     });
 
     test("of the partitions of a root are looked at, too", async () => {
-      expect((await identity("by_root")).facts).toMatchObject({
+      expect((await identity("by_root"))!.facts).toMatchObject({
         withoutIdentity: { count: 1, names: ["public.rooted_1"] },
       });
     });
 
+    test("are not looked at where neither UPDATE nor DELETE is published", async () => {
+      expect(await identity("inserts")).toBeUndefined();
+    });
+
+    test("that lack a column of a row filter make UPDATE fail, as the advice says", async () => {
+      await db.exec("update filtered set id = id");
+      await db.exec("alter publication filtered set (publish = 'update')");
+      await expect(db.exec("update filtered set id = id")).rejects.toMatchObject({ code: "42P10" });
+      await db.exec("drop publication filtered");
+    });
+
     test("that are missing in many tables are counted, and ten are named", async () => {
-      const { text, facts } = await identity("of_schema");
+      const { text, facts } = (await identity("of_schema"))!;
       const { count, names } = facts["withoutIdentity"] as { count: number; names: string[] };
       expect([count, names.length, names[0]]).toEqual([12, 10, "many.t11"]);
       expect(text).toMatch(/many\.t11, .*many\.t20, 2 more$/);

@@ -299,13 +299,19 @@ export const of = (ids: number[], isOpen: boolean, rows: { id: number }[]) => [
 test("only the driver's own tag counts, through another file too, whatever a project calls its files", async () => {
   source("export const sql = <T>(text: TemplateStringsArray): T | string => text.join();", "js/sql.ts");
   source('export { sql as query } from "pgz-edge";', "driver.ts");
+  source('export { sql as required } from "pgz-edge";', "driver.cts"); // resolves to what CommonJS gets
   source(`import { sql } from "./js/sql.js";
 import { query } from "./driver.js";
-export const both = [sql<Theirs>\`no SQL at all\`, query<Ours>\`select id from orders\`];
+import { required } from "./driver.cjs";
+export const all = [
+  sql<Theirs>\`no SQL at all\`,
+  query<Ours>\`select id from orders\`,
+  required<OursToo>\`select note from orders\`,
+];
 `);
   const { code, err } = await types();
-  expect({ code, err }).toEqual({ code: 0, err: `1 template was described.\n${OUT} was written.\n` });
-  expect(written()).toContain("export interface Ours");
+  expect({ code, err }).toEqual({ code: 0, err: `2 templates were described.\n${OUT} was written.\n` });
+  expect(written()).toContain("export interface OursToo");
 });
 
 test("types of unnest that the driver refuses, or that may change, are an error of their place", async () => {

@@ -1,5 +1,5 @@
 // A body that is watched: its end is told once, and it breaks off when it is too late. That `cached` watches the time,
-// simulated sessions show (tests/simulation/cache, the planted fault "a body may take any time").
+// tests/cache shows.
 import { expect, test } from "vitest";
 import { watched } from "../../js/cache/watched-body.ts";
 

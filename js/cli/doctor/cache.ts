@@ -233,29 +233,39 @@ async function publication(
   }
   const found = await patient.ask<Publication>(client, CACHE_PUBLICATION, [name]);
   if (!found) return [unknown(ID, TITLE, `the server does not show the tables of "${name}"`)];
-  return [published(name, found), ...(found.tables ? [identity(found)] : [])];
+  const needsIdentity = found.tables > 0 && (found.update || found.delete);
+  return [published(name, found), ...(needsIdentity ? [identity(found)] : [])];
 }
 
 const MAKE_ONE =
   "Make one, of the tables whose answers are stored: create publication cache for table … (docs/cache.md).";
+
+const OF_FILTERS =
+  "Publish these tables without WHERE, if their answers should be stored. UPDATE and DELETE fail (42P10) where WHERE " +
+  "reads a column that is not in the replica identity.";
 
 function published(name: string, found: Publication): Finding {
   const missing = OPERATIONS.filter((operation) => !found[operation]);
   const publishes = Object.fromEntries(OPERATIONS.map((operation) => [operation, found[operation]]));
   const { via_root, tables, filtered } = found;
   const facts = { name, publishes, viaPartitionRoot: via_root, tables, rowFilters: some(filtered) };
-  const faults = [
-    ...(missing.length ? [`"${name}" does not publish ${missing.join(", ")}`] : []),
-    ...(via_root ? [`"${name}" has publish_via_partition_root, which hides a TRUNCATE of a partition`] : []),
-    ...(tables ? [] : [`"${name}" has no table`]),
+  const wrongs: readonly [isWrong: boolean, text: string, advice: string][] = [
+    [
+      missing.length > 0,
+      `"${name}" does not publish ${missing.join(", ")}`,
+      "Publish all: alter publication … set (publish = 'insert, update, delete, truncate').",
+    ],
+    [
+      via_root,
+      `"${name}" has publish_via_partition_root, which hides a TRUNCATE of a partition`,
+      "Turn it off: alter publication … set (publish_via_partition_root = false).",
+    ],
+    [!tables, `"${name}" has no table`, "Add the tables whose answers are stored: alter publication … add table …."],
   ];
-  const advice = [
-    ...(missing.length ? ["Publish all: alter publication … set (publish = 'insert, update, delete, truncate')."] : []),
-    ...(via_root ? ["Turn it off: alter publication … set (publish_via_partition_root = false)."] : []),
-    ...(tables ? [] : ["Add the tables whose answers are stored: alter publication … add table …."]),
-    ...(filtered.length ? ["Publish these tables without WHERE, if their answers should be stored."] : []),
-  ];
-  if (faults.length) return change(ID, TITLE, `no answer is stored: ${faults.join("; ")}`, facts, ...advice);
+  const faults = wrongs.filter(([isWrong]) => isWrong);
+  const advice = [...faults.map(([, , one]) => one), ...(filtered.length ? [OF_FILTERS] : [])];
+  if (faults.length)
+    return change(ID, TITLE, `no answer is stored: ${faults.map(([, text]) => text).join("; ")}`, facts, ...advice);
   const text = `"${name}" publishes all changes of ${tables} ${tables === 1 ? "table" : "tables"}`;
   if (!filtered.length) return good(ID, TITLE, text, facts);
   return note(

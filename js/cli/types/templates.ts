@@ -219,12 +219,14 @@ class Finder {
     return origin.name === wanted && this.#isOurs(file);
   }
 
-  /** Whether the nearest package.json has the driver's name: a user may have a `js/sql.ts` too. */
+  /** Whether the nearest package that has a name has the driver's: a user may have a `js/sql.ts` too. */
   #isOurs(file: string): boolean {
     const { fileExists, readFile } = this.#ts.sys;
     const manifest = this.#ts.findConfigFile(path.dirname(file), fileExists, "package.json");
-    const { config } = manifest ? this.#ts.readConfigFile(manifest, readFile) : {};
-    return PACKAGE.test(String((config as { name?: unknown } | undefined)?.name));
+    if (manifest === undefined) return false;
+    const { name } = (this.#ts.readConfigFile(manifest, readFile).config ?? {}) as { name?: unknown };
+    // A folder of CommonJS has a package.json without a name.
+    return name === undefined ? this.#isOurs(path.dirname(manifest)) : PACKAGE.test(String(name));
   }
 
   #ofTemplate({ template }: ts.TaggedTemplateExpression, depth: number): Part[][] {

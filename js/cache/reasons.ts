@@ -41,7 +41,7 @@ export function judged(reads: TreeReads, facts: Facts, { text, publication }: Su
     facts.routines.some(({ oid, isBuiltIn }) => isBuiltIn && PERSONAL.has(oid));
   const reasons = [...all].slice(0, MOST_REASONS);
   const more = all.size - reasons.length;
-  return { reasons: more > 0 ? [...reasons, `and ${more} more`] : reasons, isPersonal };
+  return { reasons: more > 0 ? [...reasons, `${more} more`] : reasons, isPersonal };
 }
 
 // -- relations --------------------------------------------------------------------------------------------------------

@@ -306,6 +306,12 @@ export const planted = [
     to: "return !isStandby && xid < xmax && !(xip.length < 0 && has(xip, xid));",
   },
   {
+    name: "cache: the snapshot of a standby counts as one of a primary",
+    file: "js/cache/visibility.ts",
+    from: "return !isStandby && xid < xmax && !has(xip, xid);",
+    to: "return !(isStandby && xid < 0) && xid < xmax && !has(xip, xid);",
+  },
+  {
     name: "cache: a change of definitions purges what the stream's rows name",
     file: "js/cache/run.ts",
     from: 'const tags = definitions === "none" ? await this.#tagsOfAll(changed) : [EVERYTHING];',

@@ -14,6 +14,7 @@
 // back only where a crash has lost its delete.
 import type { Clock } from "../contract.ts";
 import type { Server } from "../server/server.ts";
+import type { Table } from "../server/tables.ts";
 import type { Served } from "./front.ts";
 
 /** A moment: the clock, and how much of it did not count. */
@@ -42,30 +43,43 @@ interface Stay extends When {
   readonly table: number;
 }
 
+const isOurs = ({ name }: Table): boolean => /^t\d$/.test(name);
+const numbersOf = (table: Table): number[] => table.visible().map(({ values }) => values[0] as number);
+
 export class Oracle {
   readonly faults: string[] = [];
   served = 0;
   readonly #clock: Clock;
   readonly #server: Server;
+  readonly #standby: Server | undefined;
   readonly #bounds: Bounds;
   /** What the invalidator says: whether it follows, and whether purges happen in time. */
   readonly #state: () => State;
   /** By table and number: when it became visible. */
   readonly #rows: Map<number, When>[] = [];
+  /** Rows that a standby has had, which may be before they are visible on the primary. */
+  readonly #early = new Set<number>();
   /** Rows that were deleted, or that a crash of the server has lost, and when. */
   readonly #gone = new Map<number, When>();
   /** By name of the view. */
   readonly #stays = new Map<string, Stay[]>();
   #commits = -1;
+  /** The commits of the standby. */
+  #replayed = -1;
   #lost = 0;
   #last = 0;
   /** Since when it has been well, and since when it has followed. */
   #wellSince: number | undefined;
   #lifeSince: number | undefined;
 
-  constructor(clock: Clock, server: Server, bounds: Bounds, state: () => State) {
+  constructor(
+    clock: Clock,
+    servers: readonly [primary: Server, standby?: Server | undefined],
+    bounds: Bounds,
+    state: () => State,
+  ) {
     this.#clock = clock;
-    this.#server = server;
+    [this.#server, this.#standby] = servers;
     this.#bounds = bounds;
     this.#state = state;
   }
@@ -79,20 +93,21 @@ export class Oracle {
     const { isFollowing, isWell } = this.#state();
     this.#wellSince = isWell ? (this.#wellSince ?? now) : undefined;
     this.#lifeSince = isFollowing ? (this.#lifeSince ?? now) : undefined;
+    this.#lookAtStandby();
     const { commits } = this.#server.world;
     if (commits.count === this.#commits) return;
     this.#commits = commits.count;
     const when = { at: now, lost: this.#lost };
     for (const table of this.#server.world.tables) {
-      const number = Number(/^t(\d)$/.exec(table.name)?.[1]);
       if (table.of) this.#stay(table.name, Number(table.of.name.slice(1)), when);
-      else if (number >= 0)
-        this.#add(
-          number,
-          table.visible().map(({ values }) => values[0] as number),
-          when,
-        );
+      else if (isOurs(table)) this.#add(Number(table.name.slice(1)), numbersOf(table), when);
     }
+  }
+
+  #lookAtStandby(): void {
+    if (!this.#standby || this.#standby.world.commits.count === this.#replayed) return;
+    this.#replayed = this.#standby.world.commits.count;
+    for (const n of this.#standby.world.tables.filter(isOurs).flatMap(numbersOf)) this.#early.add(n);
   }
 
   #stay(view: string, table: number, when: When): void {
@@ -135,7 +150,7 @@ export class Oracle {
 
   #wrongWith(source: string, table: number, numbers: ReadonlySet<number>): string | undefined {
     const rows = this.#rows[table] ?? new Map<number, When>();
-    const invented = [...numbers].filter((n) => !rows.has(n));
+    const invented = [...numbers].filter((n) => !rows.has(n) && !this.#early.has(n));
     if (invented.length) return `it has what was never visible there: ${invented.join()}`;
     return this.#tablesOf(source).includes(table) ? undefined : `it has rows of t${table}`;
   }

@@ -26,6 +26,8 @@ export interface CacheProgram {
   /** A pool, or a client for each request, as in a Worker. */
   readonly caller: "pool" | "client";
   readonly isolates: number;
+  /** The first isolate reads from a standby, which replays within as many milliseconds. 0: there is none. */
+  readonly replays: number;
   /** Seconds for which answers may be stored. */
   readonly maxAge: number;
   /** One purge in this many is refused. 0: none. */
@@ -90,9 +92,9 @@ const LAST_WRITE = 4_000;
 /**
  * What a session is about. `quiet`: nothing happens. `closes`: fills that are never closed, over crashes. `server`: the
  * server loses commits. `old`: answers that the cache asks about again. `publication`: tables leave and join it while
- * transactions run. `any`: anything.
+ * transactions run. `standby`: one answers too. `any`: anything.
  */
-const THEMES = ["quiet", "any", "any", "closes", "server", "old", "publication"] as const;
+const THEMES = ["quiet", "any", "any", "closes", "server", "old", "publication", "standby"] as const;
 type Theme = (typeof THEMES)[number];
 
 export function drawCache(seed: number): CacheProgram {
@@ -100,7 +102,7 @@ export function drawCache(seed: number): CacheProgram {
   const theme = dice.pick(THEMES);
   const isQuiet = theme === "quiet";
   const isolates = 1 + dice.below(3);
-  const writes = sorted(Array.from({ length: dice.pick([2, 4, 8, 25]) }, () => write(dice)));
+  const writes = sorted(Array.from({ length: dice.pick([2, 4, 8, 25]) }, () => write(dice, theme)));
   const reads = Array.from({ length: dice.pick([20, 40, 80]) }, () => read(dice, isolates));
   return {
     seed,
@@ -112,6 +114,7 @@ export function drawCache(seed: number): CacheProgram {
     faults: isQuiet || dice.oneIn(2) ? [] : Array.from({ length: 1 + dice.below(3) }, () => fault(dice)),
     caller: dice.pick(["pool", "client"] as const),
     isolates,
+    replays: theme === "standby" ? dice.pick([20, 150, 400]) : 0,
     maxAge: theme === "old" ? 3 : dice.pick([1, 2, 60, 60]),
     refusesPurges: isQuiet ? 0 : dice.pick([0, 10, 3]),
     losesCalls: isQuiet ? 0 : dice.pick([0, 20, 5]),
@@ -125,10 +128,10 @@ export function drawCache(seed: number): CacheProgram {
 
 const sorted = <Item extends { readonly at: number }>(list: Item[]): Item[] => list.sort((a, b) => a.at - b.at);
 
-function write(dice: Dice): Write {
+function write(dice: Dice, theme: Theme): Write {
   const lasts = dice.below(dice.pick([2, 30, 30, 1_500]));
   const [at, rollsBack] = [dice.below(LAST_WRITE), dice.oneIn(12)];
-  if (dice.oneIn(10))
+  if (dice.oneIn(10) && theme !== "standby")
     return { at, does: "move view", table: dice.below(TABLES), view: dice.below(VIEWS), lasts, rollsBack };
   const table = dice.below(2); // t2 is only what views move to
   // With only one table it cannot be in a deadlock.
@@ -163,6 +166,8 @@ function around(dice: Dice, { at, lasts, view, table }: Write, isolates: number,
 function happenings(dice: Dice, theme: Theme, writes: readonly Write[]): Happening[] {
   if (theme === "quiet" || theme === "old") return [];
   if (theme === "any") return Array.from({ length: dice.below(4) }, () => happening(dice));
+  if (theme === "standby")
+    return dice.oneIn(2) ? [] : [{ kind: "crash", at: dice.below(LENGTH), lasts: dice.below(300) }];
   if (theme === "publication") return Array.from({ length: 1 + dice.below(3) }, () => unpublished(dice, writes));
   const kinds = theme === "server" ? (["panic"] as const) : (["crash", "crash", "replace", "lose slot"] as const);
   return Array.from({ length: 1 + dice.below(2) }, () => {

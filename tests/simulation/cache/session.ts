@@ -1,5 +1,5 @@
-// One simulated session of `pgz-edge/cache`: a server, isolates that answer by `cached`, a cache in front of them, and
-// an invalidator that crashes, loses its slot and its stream.
+// One simulated session of `pgz-edge/cache`: a server, perhaps with a standby, isolates that answer by `cached`, a cache
+// in front of them, and an invalidator that crashes, loses its slot and its stream.
 //
 // What must hold, whatever is drawn:
 //   no answer that is served is older than the bound (oracle.ts)
@@ -26,6 +26,7 @@ import { World } from "../world.ts";
 import { Front, TIMES } from "./front.ts";
 import { OPTIONS, Process, stubOf } from "./link.ts";
 import { Oracle } from "./oracle.ts";
+import { Standby } from "./standby.ts";
 import { HAPPENINGS, SOURCES, TABLES, VIEWS, WRITES } from "./program.ts";
 import type { CacheProgram, Happening, Read, Write } from "./program.ts";
 
@@ -72,10 +73,30 @@ interface Change {
 /** Thrown by transactions that roll back. */
 class RolledBack extends Error {}
 
+/** Each table has a first row. */
+function fill(world: Server["world"]): void {
+  const writer = new Transaction(world.nextTransaction(), 0, world.locks);
+  const tables = Array.from({ length: TABLES }, (_, at) => {
+    const table = new Table({ oid: world.newOid(), name: `t${at}` }, attributesOf([["n", int4]]), world.commits);
+    table.replicaIdentity = "f";
+    table.insert(writer, [1_000 * at]);
+    return table;
+  });
+  world.tables.push(...tables);
+  world.commit(writer);
+  for (let view = 0; view < VIEWS; view++) addView(world, `v${view}`, tables[view]!);
+  world.publications.add(
+    "cache",
+    tables.map(({ oid }) => oid),
+    0,
+  );
+}
+
 class CacheSession {
   readonly #program: CacheProgram;
   readonly #world: World;
   readonly #server: Server;
+  readonly #standby: Server | undefined;
   readonly #front: Front;
   readonly #oracle: Oracle;
   readonly #invalidator: CacheInvalidator;
@@ -96,7 +117,7 @@ class CacheSession {
   readonly #dying: Promise<void>[] = [];
   /** What has happened: requests that failed, transactions that committed, and what the program has made happen. */
   readonly #done: Record<string, number> = Object.fromEntries(
-    ["failed", "rolled back", ...WRITES, ...HAPPENINGS].map((what) => [what, 0]),
+    ["failed", "rolled back", "asked on a standby", ...WRITES, ...HAPPENINGS].map((what) => [what, 0]),
   );
   #rows = 1;
   /** By table: the rows that transactions have inserted, which later ones may take. */
@@ -108,39 +129,28 @@ class CacheSession {
     const { version, thinks, gap, flush, losesCalls: loses, losesCloses, delays, weather } = program;
     const dice = world.dice("server");
     const [gaps, flushes] = [world.dice("gap"), world.dice("flushes")];
-    this.#server = new Server(world, dice, {
-      ...{ version, authentication: "trust", maxConnections: 100, roles: { app: { password: "secret" } } },
+    const options = {
+      ...{ version, authentication: "trust" as const, maxConnections: 100, roles: { app: { password: "secret" } } },
       thinkTime: () => (thinks ? dice.below(thinks * 100) / 100 : 0),
+    };
+    this.#server = new Server(world, dice, {
+      ...options,
       visibleAfter: () => (gap ? gaps.below(gap * 100) / 100 : 0),
       flushedAfter: () => (flush ? flushes.below(flush * 100) / 100 : 0),
     });
-    this.#fill();
+    fill(this.#server.world);
+    if (program.replays) {
+      this.#standby = new Server(world, dice, options);
+      fill(this.#standby.world);
+      void new Standby(world, world.dice("standby"), this.#server, this.#standby, program.replays);
+    }
     this.#front = new Front(world, world.dice("front"));
-    this.#oracle = new Oracle(world, this.#server, BOUNDS, () => this.#state);
+    const bounds = { ...BOUNDS, age: BOUNDS.age + program.replays };
+    this.#oracle = new Oracle(world, [this.#server, this.#standby], bounds, () => this.#state);
     const ways = { clock: world, dice: world.dice("calls"), latency: weather.latency * 2, loses, losesCloses, delays };
     this.#invalidator = stubOf(() => this.#process, ways);
     this.#links = this.#network(program.faults);
     world.onRest = () => this.#oracle.look();
-  }
-
-  /** Each table has a first row. */
-  #fill(): void {
-    const { world } = this.#server;
-    const writer = new Transaction(world.nextTransaction(), 0, world.locks);
-    const tables = Array.from({ length: TABLES }, (_, at) => {
-      const table = new Table({ oid: world.newOid(), name: `t${at}` }, attributesOf([["n", int4]]), world.commits);
-      table.replicaIdentity = "f";
-      table.insert(writer, [1_000 * at]);
-      return table;
-    });
-    world.tables.push(...tables);
-    world.commit(writer);
-    for (let view = 0; view < VIEWS; view++) addView(world, `v${view}`, tables[view]!);
-    world.publications.add(
-      "cache",
-      tables.map(({ oid }) => oid),
-      0,
-    );
   }
 
   async play(): Promise<Report> {
@@ -156,7 +166,7 @@ class CacheSession {
     this.#atRest(handles);
     const { served } = this.#oracle;
     return {
-      ...{ program: this.#program, faults, fingerprint: world.fingerprint, lines: world.lines, events: world.events },
+      ...{ program: this.#program, faults, fingerprint: world.fingerprint, lines: world.lines },
       counts: { ...this.#front.counts, served, ...this.#done },
     };
   }
@@ -208,9 +218,9 @@ class CacheSession {
   }
 
   /** A name that no other process of the session has. */
-  #url(network: Network): string {
+  #url(network: Network, server = this.#server): string {
     const host = `h${this.#hosts++}.${this.#domain}`;
-    network.addHost(host, this.#server);
+    network.addHost(host, server);
     this.#networkOf.set(host, network);
     return `postgres://app:secret@${host}/simulation`;
   }
@@ -221,8 +231,9 @@ class CacheSession {
     return { sslmode: "disable", timeout: TIMEOUT, connectTimeout: 3_000, connect, ...more };
   }
 
+  /** The first one reads from the standby, where there is one. */
   #isolate(): Isolate {
-    const url = this.#url(this.#links);
+    const url = this.#url(this.#links, this.#isolates.length ? this.#server : this.#standby);
     const pool = this.#program.caller === "pool" ? driver.createPool(url, this.#options({ max: 3 })) : undefined;
     if (pool) this.#pools.push(pool);
     return { url, pool };
@@ -357,6 +368,7 @@ class CacheSession {
   async #read({ source, centre, isolate, slow }: Read): Promise<boolean> {
     const name = SOURCES[source]!;
     const url = `https://example.com/${name}`;
+    if (isolate === 0 && this.#standby) this.#done["asked on a standby"]!++;
     let hasHeaders = false;
     const fetch = async (headers: Headers) => {
       const response = await this.#answer(this.#isolates[isolate]!, { method: "GET", url, headers }, name);
@@ -417,7 +429,8 @@ class CacheSession {
     for (const error of uncaught) faults.push(`nobody caught ${described(error)}`);
     if (world.timers) faults.push(`${world.timers} timers are left`);
     if (registered !== handles) faults.push(`${registered - handles} handles of the wasm are left`);
-    for (const { state } of server.backends) faults.push(`a backend is left, ${state}`);
+    for (const { state } of [...server.backends, ...(this.#standby?.backends ?? [])])
+      faults.push(`a backend is left, ${state}`);
     for (const text of server.unknownStatements) faults.push(`the server model does not know ${text}`);
     if (server.locks.length) faults.push("locks are left");
     if (server.openTransactions) faults.push("transactions are left");

@@ -17,6 +17,8 @@ export class Standing {
   showsReceiver = false;
   /** The position that the server had replayed when it was promoted. */
   replayed: number | undefined;
+  /** What `pg_current_snapshot()` shows on a standby. */
+  snapshot: (() => string) | undefined;
   /** `cluster_name`. */
   name = "";
 }

@@ -145,6 +145,7 @@ export class World {
 
   /** `pg_current_snapshot()` as text. */
   snapshot(): string {
+    if (this.standing.snapshot) return this.standing.snapshot();
     const running = this.#surroundings.transactions().flatMap(({ xid }) => xid ?? []);
     const xip = running.sort((a, b) => a - b);
     return `${xip[0] ?? this.#transactions}:${this.#transactions}:${xip.join(",")}`;

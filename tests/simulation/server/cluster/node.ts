@@ -286,7 +286,8 @@ export class Node {
   }
 }
 
-function redo(world: World, transaction: Transaction, { kind, tables, old, new: row }: LoggedChange): void {
+/** Makes a change of another server's log again. */
+export function redo(world: World, transaction: Transaction, { kind, tables, old, new: row }: LoggedChange): void {
   const of = tables.map(({ name }) => world.tables.find((table) => table.name === name && !table.owner)!);
   const [table] = of as [Table];
   if (kind === "insert") table.insert(transaction, [...row!]);

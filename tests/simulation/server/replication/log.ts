@@ -86,6 +86,10 @@ export class Log {
     return this.#committed;
   }
 
+  get unflushed(): readonly Committed[] {
+    return this.#unflushed;
+  }
+
   /** Whether changes are recorded: a slot exists, or is being created. */
   get isRecording(): boolean {
     return this.#readers > 0;

@@ -3,7 +3,7 @@
 //   3,000 sessions by seeds that never change, 1,000 by the day's seeds: FIXED from FIRST on, OF_THE_DAY after AFTER
 //   programs that failed once, each reduced as far as possible (found.json; the faults are fixed)
 //   150 clusters of a primary and its standbys by fixed seeds, 50 by the day's: CLUSTERS (cluster/)
-//   20 sessions of pgz-edge/cache by fixed seeds, 7 by the day's: CACHES (cache/)
+//   30 sessions of pgz-edge/cache by fixed seeds, 10 by the day's: CACHES (cache/)
 //   hours in which logins expire (expiring.ts)
 //   what quiet sessions cost on the wire (costs.mjs)
 //   the same seed twice in this process, and once in another one: the same trace, byte for byte
@@ -25,7 +25,7 @@ const AFTER = Number(env.AFTER ?? 0);
 /** The number of cluster sessions by fixed seeds. A third as many run by the day's seeds. */
 const CLUSTERS = Number(env.CLUSTERS ?? 150);
 /** The same for sessions of the cache. */
-const CACHES = Number(env.CACHES ?? 20);
+const CACHES = Number(env.CACHES ?? 30);
 /** The number of sessions that are played again to compare their traces. */
 const AGAIN = { sessions: 60, clusters: 10, caches: 2 };
 
@@ -97,7 +97,7 @@ async function bySeeds(game, name, from, count, also = () => []) {
 /** The seeds that never change must reach all of it. */
 function ofAllKinds(counts) {
   const never = Object.entries(counts).filter(([, count]) => !count);
-  return CACHES < 20 ? [] : never.map(([what]) => `the count of "${what}" is 0`);
+  return CACHES < 30 ? [] : never.map(([what]) => `the count of "${what}" is 0`);
 }
 
 function check(name, faults) {

@@ -70,12 +70,12 @@ export interface Read {
 }
 
 const OF_INVALIDATOR = ["crash", "replace", "lose slot", "lose stream"] as const;
-export const HAPPENINGS = [...OF_INVALIDATOR, "restart", "panic", "new isolate", "unpublish"] as const;
+export const HAPPENINGS = [...OF_INVALIDATOR, "restart", "panic", "fail over", "new isolate", "unpublish"] as const;
 
 /**
  * `crash`: the invalidator is gone, for `lasts`. `replace`: another one runs, and the old one goes on for `lasts`.
  * `lose slot`: it crashes, and its slot is dropped. `lose stream`: the server ends its connection. `restart`, `panic`:
- * of the server. `new isolate`: one has to learn everything. `unpublish`: a table leaves the publication, for `lasts`.
+ * of the server. `fail over`: another server is at its address, without its slots. `new isolate`: one has to learn everything. `unpublish`: a table leaves the publication, for `lasts`.
  */
 export interface Happening {
   readonly at: number;
@@ -169,7 +169,8 @@ function happenings(dice: Dice, theme: Theme, writes: readonly Write[]): Happeni
   if (theme === "standby")
     return dice.oneIn(2) ? [] : [{ kind: "crash", at: dice.below(LENGTH), lasts: dice.below(300) }];
   if (theme === "publication") return Array.from({ length: 1 + dice.below(3) }, () => unpublished(dice, writes));
-  const kinds = theme === "server" ? (["panic"] as const) : (["crash", "crash", "replace", "lose slot"] as const);
+  const kinds =
+    theme === "server" ? (["panic", "fail over"] as const) : (["crash", "crash", "replace", "lose slot"] as const);
   return Array.from({ length: 1 + dice.below(2) }, () => {
     const { at, lasts } = dice.pick(writes);
     return { kind: dice.pick(kinds), at: Math.max(0, at + lasts - 50 + dice.below(250)), lasts: dice.below(100) };
@@ -177,7 +178,17 @@ function happenings(dice: Dice, theme: Theme, writes: readonly Write[]): Happeni
 }
 
 function happening(dice: Dice): Happening {
-  const kinds = ["crash", "crash", "replace", "lose slot", "lose stream", "lose stream", "restart", "panic"] as const;
+  const kinds = [
+    "crash",
+    "crash",
+    "replace",
+    "lose slot",
+    "lose stream",
+    "lose stream",
+    "restart",
+    "panic",
+    "fail over",
+  ] as const;
   return {
     at: dice.below(LENGTH),
     kind: dice.oneIn(4) ? "new isolate" : dice.pick(kinds),

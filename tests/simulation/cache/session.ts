@@ -273,6 +273,8 @@ class CacheSession {
         return this.#server.restart(50 + lasts);
       case "panic":
         return this.#server.crash(50 + lasts);
+      case "fail over":
+        return this.#failOver(50 + lasts);
       case "new isolate":
         this.#isolates[0] = this.#isolate();
         return;
@@ -281,6 +283,15 @@ class CacheSession {
         await this.#pause(lasts);
         await this.#publish(table!, true);
     }
+  }
+
+  /** To a standby that has what was on disk. */
+  async #failOver(downFor: number): Promise<void> {
+    const { slots, standing } = this.#server.world;
+    this.#server.crash(downFor);
+    standing.timeline++;
+    await this.#pause(1); // the crash ends its sessions, one of which may read the slot
+    for (const { name } of slots.all) slots.drop(name, 0);
   }
 
   /** Until it is so: the server may stop meanwhile. */
@@ -321,7 +332,7 @@ class CacheSession {
 
   /** Whether the server stops. */
   get #isStopped(): boolean {
-    return this.#program.happenings.some(({ kind }) => kind === "restart" || kind === "panic");
+    return this.#program.happenings.some(({ kind }) => ["restart", "panic", "fail over"].includes(kind));
   }
 
   // -- programs -------------------------------------------------------------------------------------------------------

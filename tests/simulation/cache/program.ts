@@ -75,7 +75,8 @@ export const HAPPENINGS = [...OF_INVALIDATOR, "restart", "panic", "fail over", "
 /**
  * `crash`: the invalidator is gone, for `lasts`. `replace`: another one runs, and the old one goes on for `lasts`.
  * `lose slot`: it crashes, and its slot is dropped. `lose stream`: the server ends its connection. `restart`, `panic`:
- * of the server. `fail over`: another server is at its address, without its slots. `new isolate`: one has to learn everything. `unpublish`: a table leaves the publication, for `lasts`.
+ * of the server. `fail over`: another server is at its address, without its slots. `new isolate`: one has to learn
+ * everything. `unpublish`: a table leaves the publication, for `lasts`.
  */
 export interface Happening {
   readonly at: number;

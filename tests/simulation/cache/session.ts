@@ -1,5 +1,5 @@
-// One simulated session of `pgz-edge/cache`: a server, perhaps with a standby, isolates that answer by `cached`, a cache
-// in front of them, and an invalidator that crashes, loses its slot and its stream.
+// One simulated session of `pgz-edge/cache`: a server, perhaps with a standby, isolates that answer by `cached`, a
+// cache in front of them, and an invalidator that crashes, loses its slot and its stream.
 //
 // What must hold, whatever is drawn:
 //   no answer that is served is older than the bound (oracle.ts)

@@ -1,6 +1,6 @@
 // A standby whose answers are stored too: it replays what is on the primary's disk, a while later.
 //
-// Tables and rows are replayed. Definitions are not, so nothing may change them. Knows the log. Must not know the cache.
+// Rows are replayed. Definitions are not, so nothing may change them. Knows the log. Must not know the cache.
 import type { Clock, Dice } from "../contract.ts";
 import { redo } from "../server/cluster/node.ts";
 import type { Server } from "../server/server.ts";

@@ -3,7 +3,7 @@
 // Knows names and what is refused. Must not know how a call is answered.
 import { Client, Pool, Scope, UsageError, type QueryInput, type RespondOptions, type RowOptions } from "../index.ts";
 import { isPlain } from "./names.ts";
-import { LONGEST_TIMER } from "./pause.ts";
+import { LONGEST_TIMER, mayWait } from "./pause.ts";
 import type { FillClosing, FillName, FillOpening, Opened, Remembered } from "./protocol.ts";
 import { queueOf } from "./stamped.ts";
 
@@ -43,6 +43,9 @@ export interface Asked {
   readonly headers: { get(name: string): string | null };
 }
 
+/** Milliseconds. */
+export const INVALIDATOR_TIMEOUT = 1_000;
+
 /** What runs the query. */
 export type Caller = Client | Pool | Scope;
 
@@ -74,7 +77,13 @@ const HEADERS = (
 export function check(request: Asked, db: unknown, query: QueryInput, options: CachedOptions): void {
   if (typeof options !== "object" || options === null) throw refusal("cached() takes its options last.");
   const { method, url, headers } = Object(request) as Asked;
-  const { maxAge, invalidator, invalidatorTimeout = 1, separatedBy, tagHeader = "cache-tag" } = options;
+  const {
+    maxAge,
+    invalidator,
+    invalidatorTimeout = INVALIDATOR_TIMEOUT,
+    separatedBy,
+    tagHeader = "cache-tag",
+  } = options;
   if (!(db instanceof Client || db instanceof Pool || db instanceof Scope))
     throw refusal("cached() takes the request, then a client, a pool or a scope: not a transaction or lease.");
   if (queueOf(db).config.host.endsWith(".hyperdrive.local"))
@@ -87,7 +96,7 @@ export function check(request: Asked, db: unknown, query: QueryInput, options: C
     throw new UsageError("INVALID_QUERY", "A query is sql`…`, text, or an object with text and an array of values.");
   if (!Number.isSafeInteger(maxAge) || maxAge < 1) throw refusal('Option "maxAge" must be whole seconds, at least 1.');
   if (typeof invalidator?.open !== "function") throw refusal('Option "invalidator" must be an invalidator.');
-  if (!Number.isSafeInteger(invalidatorTimeout) || invalidatorTimeout < 1 || invalidatorTimeout > LONGEST_TIMER)
+  if (!mayWait(invalidatorTimeout))
     throw refusal(`Option "invalidatorTimeout" must be whole milliseconds, from 1 to ${LONGEST_TIMER}.`);
   if ("status" in options) throw refusal('Option "status" of respond() is 200 or 304 here: leave it out.');
   if (!TAG_HEADERS.includes(tagHeader)) throw refusal(`Option "tagHeader" must be one of ${TAG_HEADERS.join(", ")}.`);

@@ -20,6 +20,7 @@ import { withDeadline } from "../util/deadline.ts";
 import { rowsOf } from "../util/question.ts";
 import {
   check,
+  INVALIDATOR_TIMEOUT,
   OWN,
   ROW_OPTIONS,
   type Asked,
@@ -35,7 +36,6 @@ import { queueOf, Stamped } from "./stamped.ts";
 import { EVERYTHING, tagOf } from "./tags.ts";
 import { watched } from "./watched-body.ts";
 
-const INVALIDATOR_TIMEOUT = 1_000;
 /**
  * Milliseconds for which a statement is not learned again, at first and at most. What was learned may not count yet: a
  * transaction from before the life of the invalidator may run for hours (fence.ts).
@@ -238,7 +238,7 @@ class Fill {
     try {
       return await this.#answered(response, known, { place, calls });
     } catch (error) {
-      await response.body!.cancel(); // it has a connection
+      await response.body!.cancel().catch(() => {}); // it has a connection
       throw error;
     }
   }

@@ -2,7 +2,7 @@
 //
 // Knows names, defaults and what is refused. Must not know what follows from an option.
 import { Pool, UsageError } from "../index.ts";
-import { LONGEST_TIMER } from "./pause.ts";
+import { LONGEST_TIMER, mayWait } from "./pause.ts";
 import type { Purge } from "./purges.ts";
 
 export interface InvalidatorOptions {
@@ -86,6 +86,6 @@ function check(db: unknown, options: KnownOptions): void {
   for (const [name, value] of Object.entries({ purge, onFailure }))
     if (typeof value !== "function") throw invalid(`Option "${name}" must be a function.`);
   for (const name of ["settle", "maxFill", "maxLag"] as const)
-    if (!Number.isSafeInteger(times[name]) || times[name] < 1 || times[name] > LONGEST_TIMER)
+    if (!mayWait(times[name]))
       throw invalid(`Option "${name}" must be whole milliseconds, from 1 to ${LONGEST_TIMER}.`);
 }

@@ -271,13 +271,14 @@ export class Run {
     this.#near = xid;
     this.#connection = connection;
     const { settle, maxFill, maxLag } = this.#options;
-    // A process before this one may open fills until it sees how far it is behind.
     const longest = maxFill + settle;
+    // A process before this one may open fills until it sees how far it is behind.
+    const unknownFor = longest + maxLag;
     this.#life = {
       id: crypto.randomUUID(),
       beganAt: now(),
       timeline,
-      fence: new Fence({ settle, maxFill, unknownFor: longest + maxLag }, xid, now()),
+      fence: new Fence({ settle, maxFill, unknownFor }, xid, now()),
       dependencies: new Dependencies(MAX_STATEMENTS), // ids of the snapshots that were learned before are given again
       answers: new Answers(MAX_URLS, longest),
     };

@@ -1,6 +1,7 @@
 // Reduces a program that fails to the smallest one found that still fails in the same way.
 //
 // Knows lists, and how to go on from a smaller program. Must not know what a program is: `smaller` and `stillFails` do.
+
 /** Yields the list without each half, then without each quarter …, at last without each item. */
 export function* shorter<Item>(list: readonly Item[]): Generator<Item[]> {
   for (let size = Math.max(list.length >> 1, 1); size > 0 && list.length; size >>= 1)

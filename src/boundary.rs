@@ -197,6 +197,9 @@ numbers! {
         ESCAPE_FORMULAS = 0x4000;
         /// The column `created_at` becomes `createdAt`.
         CAMEL_CASE = 0x8000;
+        /// For `execute`: the server parses the statement for this run, without a name. A statement that it has parsed
+        /// keeps its tables when another table takes the name of one, in a schema that comes first.
+        PARSE_ANEW = 0x10000;
     }
 
     /// Indexes into `limits`. 0 or a missing element means no limit.

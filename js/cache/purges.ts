@@ -16,7 +16,7 @@ const FIRST_PAUSE = 100;
 const LONGEST_PAUSE = 10_000;
 
 interface Waiting {
-  tags: Set<string>;
+  readonly tags: Set<string>;
   readonly done: Promise<void>;
   readonly settle: () => void;
 }
@@ -33,44 +33,38 @@ export interface PurgesOptions {
 
 export class Purges {
   readonly #options: PurgesOptions;
+  #running: Waiting | undefined;
   #next: Waiting | undefined;
-  #isRunning = false;
-  /** When the purges came that run, and those that wait. */
-  #runningSince: number | undefined;
-  #waitingSince: number | undefined;
 
   constructor(options: PurgesOptions) {
     this.#options = options;
   }
 
   /** Resolves when the tags have been purged: by a call of the platform that began after this call. */
-  add(tags: readonly string[], now: number): Promise<void> {
+  add(tags: readonly string[]): Promise<void> {
     if (!tags.length) return Promise.resolve();
-    this.#waitingSince ??= now;
     this.#next ??= waiting();
     const { done, tags: all } = this.#next;
     for (const tag of tags) all.add(tag);
-    if (!this.#isRunning) void this.#run();
+    if (!this.#running) void this.#run();
     return done;
   }
 
-  async #run(): Promise<void> {
-    this.#isRunning = true;
-    for (let one = this.#next; one && !this.#isOver; one = this.#next) {
-      this.#next = undefined;
-      [this.#runningSince, this.#waitingSince] = [this.#waitingSince, undefined];
-      const all = [...one.tags];
-      for (let from = 0; from < all.length; from += MOST_TAGS)
-        await this.#untilPurged(all.slice(from, from + MOST_TAGS));
-      if (!this.#isOver) one.settle();
-    }
-    this.#isRunning = false;
-    if (!this.#isOver) this.#runningSince = undefined;
+  /** Resolves when all that was added so far has been purged. */
+  done(): Promise<void> {
+    return (this.#next ?? this.#running)?.done ?? Promise.resolve();
   }
 
-  /** Milliseconds: all that was added before has been purged. */
-  age(now: number): number {
-    return now - (this.#runningSince ?? this.#waitingSince ?? now);
+  async #run(): Promise<void> {
+    while (this.#next && !this.#isOver) {
+      [this.#running, this.#next] = [this.#next, undefined];
+      const { tags, settle } = this.#running;
+      const all = [...tags];
+      for (let from = 0; from < all.length; from += MOST_TAGS)
+        await this.#untilPurged(all.slice(from, from + MOST_TAGS));
+      if (!this.#isOver) settle();
+    }
+    if (!this.#isOver) this.#running = undefined;
   }
 
   get #isOver(): boolean {

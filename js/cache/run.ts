@@ -18,7 +18,7 @@ import { EQ, NE } from "../util/operators.ts";
 import { Answers } from "./answers.ts";
 import { Dependencies } from "./dependencies.ts";
 import { Fence } from "./fence.ts";
-import { Heartbeat } from "./heartbeat.ts";
+import { Heartbeat, type Beat } from "./heartbeat.ts";
 import { TIMELINE } from "./moment.ts";
 import type { InvalidatorStats, KnownOptions } from "./options.ts";
 import { paused } from "./pause.ts";
@@ -42,9 +42,14 @@ const MAX_WAITING = 10_000;
  * An id above all that were given before, with 64 bits. A snapshot's xmax is not: it is above those that are over, and
  * what waits for a synchronous standby is not over, though it may have been told.
  */
-export const NEW_XID = `select pg_catalog.pg_current_xact_id()::pg_catalog.text as xid, ${TIMELINE} as timeline`;
-/** Writes a heartbeat, and says whether the event triggers of cache.sql are there. */
-export const BEAT = `select pg_catalog.pg_logical_emit_message(true, '${HEARTBEAT}', $1::pg_catalog.text),
+export const NEW_XID = `select pg_catalog.pg_current_xact_id()::pg_catalog.text as xid, ${TIMELINE} as timeline,
+  pg_catalog.current_setting('server_version_num')::pg_catalog.int4 as version`;
+/**
+ * Writes a heartbeat, which says on which timeline it was written, and asks whether the event triggers of cache.sql are
+ * there.
+ */
+export const BEAT = `select pg_catalog.pg_logical_emit_message(true, '${HEARTBEAT}',
+    pg_catalog.concat($1::pg_catalog.text, ' ', ${TIMELINE})),
   (select pg_catalog.count(*) from pg_catalog.pg_event_trigger as t
     join pg_catalog.pg_proc as p on p.oid ${EQ} t.evtfoid
     join pg_catalog.pg_namespace as n on n.oid ${EQ} p.pronamespace
@@ -209,18 +214,20 @@ export class Run {
     this.#purgeOf(change, fence ? fence.commit({ xid, tags }, now()) : tags);
     if (fence && definitions === "publication") {
       fence.mayMiss();
-      fence.tellsFrom((await this.#newXid()).xid);
+      const { xid, timeline } = await this.#newXid();
+      if (timeline === this.#life?.timeline) fence.tellsFrom(xid);
+      else this.#endLife();
     }
     if (this.#waiting > MAX_WAITING) await this.#orOver(this.#acknowledged);
   }
 
   #purge(tags: readonly string[]): void {
-    void this.#purges.add(tags, now());
+    void this.#purges.add(tags);
   }
 
   /** Acknowledges the commit when it and all before it have been purged. */
   #purgeOf(change: Commit, tags: readonly string[]): void {
-    const purged = this.#purges.add(tags, now());
+    const purged = this.#purges.add(tags);
     this.#waiting++;
     this.#acknowledged = this.#acknowledged.then(async () => {
       await purged;
@@ -246,6 +253,12 @@ export class Run {
     if (this.#feed.stats().connections !== this.#connection) this.#life = undefined;
   }
 
+  /** The next heartbeat begins another. */
+  #endLife(): void {
+    this.#life = undefined;
+    this.#connection = 0;
+  }
+
   /** Writes a heartbeat. Never rejects: what does not come back says enough. */
   async #beat(beat: string): Promise<void> {
     try {
@@ -262,12 +275,20 @@ export class Run {
 
   /**
    * A heartbeat has come back. If it was written since the stream connected, the server that the stream reads is the
-   * one that is written to, and a life may begin.
+   * one that is written to, and a life may begin. While there are two primaries, the next question may reach the other.
    */
-  async #cameBack(beat: string): Promise<void> {
-    const connection = this.#heartbeat.came(beat);
-    if (connection === this.#connection || connection !== this.#feed.stats().connections) return;
-    const { xid, timeline } = await this.#newXid();
+  async #cameBack(content: string): Promise<void> {
+    const beat = this.#heartbeat.read(content);
+    if (!beat) return;
+    if (beat.connection !== this.#connection && beat.connection === this.#feed.stats().connections)
+      await this.#begin(beat);
+    void this.#purges.done().then(() => this.#heartbeat.count(beat));
+  }
+
+  async #begin({ connection, timeline: written }: Beat): Promise<void> {
+    const { xid, timeline, version } = await this.#newXid();
+    if (losesChanges(version)) return this.#over.abort(tooOld(version));
+    if (timeline !== written) return;
     this.#near = xid;
     this.#connection = connection;
     const { settle, maxFill, maxLag } = this.#options;
@@ -288,7 +309,7 @@ export class Run {
 
   /** Milliseconds: what was committed before has been purged. */
   #lag(): number {
-    return Math.max(this.#heartbeat.age(now()), this.#purges.age(now()));
+    return this.#heartbeat.age(now());
   }
 
   // -- questions -----------------------------------------------------------------------------------------------------
@@ -315,10 +336,10 @@ export class Run {
     return tags;
   }
 
-  /** A new id, and the timeline that it is of. */
-  async #newXid(): Promise<{ readonly xid: number; readonly timeline: string }> {
-    const [row] = await this.#ask<{ xid: string; timeline: string }>(NEW_XID, []);
-    return { xid: Number(row!.xid), timeline: row!.timeline };
+  /** A new id, and the timeline and version of the server that has given it. */
+  async #newXid(): Promise<{ readonly xid: number; readonly timeline: string; readonly version: number }> {
+    const [row] = await this.#ask<{ xid: string; timeline: string; version: number }>(NEW_XID, []);
+    return { ...row!, xid: Number(row!.xid) };
   }
 
   /** Asks until there is an answer, or the run is over. Meanwhile the stream waits, and {@link #lag} grows. */
@@ -353,6 +374,23 @@ function unarmed(): UsageError {
     "INVALID_OPTION",
     "The database does not tell of changed definitions: its event triggers of pgz-edge/cache are missing, off, of " +
       "another version or not ENABLE ALWAYS. Run cache.sql, which is in the package, in this database as a superuser.",
+  );
+}
+
+/**
+ * The first release of each version that tells all later changes of a table which has joined the publication while a
+ * transaction wrote to it (release notes of 17.5). Earlier ones do so for good only once the stream connects again.
+ */
+const FIRST_TELLING: Readonly<Record<number, number>> = { 14: 140_018, 15: 150_013, 16: 160_009, 17: 170_005 };
+
+const losesChanges = (version: number): boolean => version < (FIRST_TELLING[Math.floor(version / 10_000)] ?? 0);
+
+function tooOld(version: number): UsageError {
+  const major = Math.floor(version / 10_000);
+  return new UsageError(
+    "INVALID_OPTION",
+    `PostgreSQL ${major}.${version % 10_000} may not tell all changes of a table that joins a publication. Update it to ` +
+      `${major}.${FIRST_TELLING[major]! % 10_000} or newer.`,
   );
 }
 

@@ -2,6 +2,9 @@
 //
 //   moment ─ Sync ─ query ─ Sync ───>      the moment is never newer than the query's snapshot
 //
+// The server parses the query each time, behind the moment. A statement that a session has parsed before may read a
+// table whose name another table has taken since, in a schema that comes first: PostgreSQL does not parse it again.
+//
 // Knows the queue of a client or a pool. Must not know what is asked, or why.
 //
 // The question is put on the wire once. Sent again, it would be behind the query. So there is no answer if the server
@@ -86,6 +89,7 @@ export class Stamped<Row> extends Passing {
   protected override run<T>(...[subject, options, body, use]: CallArguments<T>): Promise<T> {
     const behind: Body<T> = (call, session, ending) => {
       this.#session = session;
+      call.parsesAnew = true;
       this.answer = rowsOf<Row>(new OneOperation(this.#queue, session), this.#question).then(
         ([row]) => row,
         () => undefined,
@@ -122,6 +126,7 @@ class OneOperation extends Passing {
 /** What an execution needs of its call. No deadline: the call behind it has one. */
 class OneOperationCall<T> implements AnyCall {
   readonly comment = "";
+  readonly parsesAnew = false; // the question names its schemas
   readonly copying = undefined;
   operation: Operation | undefined;
   finished = false;

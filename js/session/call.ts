@@ -23,7 +23,7 @@ export interface Outcome {
 /** The part of a call that operations for it need, whatever it resolves with. */
 export type AnyCall = Pick<
   Call<unknown>,
-  "finished" | "whenOver" | "operate" | "sent" | "comment" | "copying" | "operation"
+  "finished" | "whenOver" | "operate" | "sent" | "comment" | "parsesAnew" | "copying" | "operation"
 >;
 
 /** A settled call, as its maker sees it. */
@@ -129,6 +129,11 @@ export class Call<T> {
    * was made.
    */
   comment = "";
+  /**
+   * Whether the server must parse its statement for this run. A statement that it has parsed before keeps its tables
+   * when another table takes the name of one, in a schema that comes first (pgz-edge/cache).
+   */
+  parsesAnew = false;
   /** What its error must say of the transaction in which it ran when the connection was lost. */
   lost: Partial<Pick<PgzError, "transaction" | "retryable" | "hasNoEffect">> | undefined;
   /** `handed`: the user has the result, or its beginning. `over`: nothing that happens from now on reaches the user. */

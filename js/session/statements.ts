@@ -28,7 +28,14 @@ import {
 import { BoundedSet } from "../util/bounded.ts";
 import { PgzError } from "../util/errors.ts";
 import { BPCHAR, FIRST_OF_A_DATABASE, NAME, TEXT, VARCHAR } from "../values/oid.ts";
-import { COLUMNS_KNOWN, ROWS_NONE, type Column, type CoreConnection, type Limits } from "../wasm/boundary.ts";
+import {
+  COLUMNS_KNOWN,
+  PARSE_ANEW,
+  ROWS_NONE,
+  type Column,
+  type CoreConnection,
+  type Limits,
+} from "../wasm/boundary.ts";
 import type { Definition } from "../wasm/type-definitions.ts";
 import { mayAskAgain } from "./again.ts";
 import type { AnyCall } from "./call.ts";
@@ -140,7 +147,7 @@ export class Statements {
     this.#learned.remember(shape);
     const { preludes } = this.#block;
     const { limits } = request;
-    const code = known ? request.code | COLUMNS_KNOWN : request.code;
+    const code = request.code | (known ? COLUMNS_KNOWN : 0) | (call.parsesAnew ? PARSE_ANEW : 0);
     const command = (handle: CoreConnection) => {
       putInFront(handle, preludes);
       this.define(handle, shape.types);

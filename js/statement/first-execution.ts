@@ -83,7 +83,7 @@ export class FirstExecution {
     // An early query is sent before BackendKeyData arrives, which would show a pooler.
     const mayBePooled = connection.isPooled || connection.processId === undefined;
     const said = this.#run.text + call.comment;
-    const text = mayBePooled ? madeUnique(said) : said;
+    const text = mayBePooled || call.parsesAnew ? madeUnique(said) : said;
     const checkId = statements.checkIdFor(check, mayBePooled);
     const command = (handle: CoreConnection) => {
       putInFront(handle, preludes);
@@ -119,7 +119,7 @@ function unreadable({ code, message, detail }: EventOf<"unreadable">, { committe
 /**
  * Makes the text unique. Since version 1.21, PgBouncer gives all clients that send the same text one statement of the
  * server. Its literals were read when another client parsed it: 'today' of another day, a timestamptz of another
- * TimeZone (docs/decisions/0020).
+ * TimeZone (docs/decisions/0020). Not every pooler is noticed.
  */
 function madeUnique(text: string): string {
   return `${text}\n/* ${Math.random().toString(36).slice(2)} */`;

@@ -126,6 +126,11 @@ export const COLUMNS_KNOWN = 0x2000;
 export const ESCAPE_FORMULAS = 0x4000;
 /** The column `created_at` becomes `createdAt`. */
 export const CAMEL_CASE = 0x8000;
+/**
+ * For `execute`: the server parses the statement for this run, without a name. A statement that it has parsed keeps its
+ * tables when another table takes the name of one, in a schema that comes first.
+ */
+export const PARSE_ANEW = 0x10000;
 
 // Indexes into `limits`. 0 or a missing element means no limit.
 /** Maximum number of rows. */

@@ -32,6 +32,21 @@ pub struct FirstRequest<'a> {
     pub check_shape: u32,
 }
 
+/// A statement that has been described, and values for it.
+#[derive(Debug, Clone, Copy)]
+pub struct ExecuteRequest<'a> {
+    /// The caller's number for the statement, equal only for equal SQL and types; 0 if it is not cached.
+    pub shape: u32,
+    /// The form that [`Statement`] reads.
+    pub statement: &'a [u8],
+    /// The middle of Bind.
+    pub parameters: &'a [u8],
+    /// The caller has kept the last `columns` event of the shape, so another is sent only on a change.
+    pub columns_known: bool,
+    /// The server parses the statement for this run: names in it mean what they mean now.
+    pub parse_anew: bool,
+}
+
 /// Whether a batch ends after these items.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BatchEnd {
@@ -91,29 +106,16 @@ impl Connection {
         self.state.context.types.has_binary_encoder(type_oid).into()
     }
 
-    /// Runs a statement, in the form that [`Statement`] reads.
-    ///
-    /// - `shape`: the caller's number for the statement, equal only for equal SQL and types; 0 if it is not cached.
-    /// - `parameters`: the middle of Bind.
-    /// - `format`: `None` counts rows without encoding them.
-    /// - `columns_known`: the caller has kept the last `columns` event of the shape, so another is sent only on a
-    ///   change.
-    pub fn execute(
-        &mut self,
-        shape: u32,
-        statement: &[u8],
-        parameters: &[u8],
-        format: Option<RowForm>,
-        columns_known: bool,
-        caps: Caps,
-    ) {
+    /// Runs a statement. `format`: `None` counts rows without encoding them.
+    pub fn execute(&mut self, request: &ExecuteRequest<'_>, format: Option<RowForm>, caps: Caps) {
         let preludes = core::mem::take(&mut self.state.preludes);
         let request = Request {
             preludes: &preludes,
-            shape,
-            statement: Statement::new(statement),
-            parameters,
-            columns_known,
+            shape: request.shape,
+            statement: Statement::new(request.statement),
+            parameters: request.parameters,
+            columns_known: request.columns_known,
+            parse_anew: request.parse_anew,
         };
         self.operate(|flight, statements| {
             ExtendedQuery::execute(&request, RowSink::new(format, caps), flight, statements)

@@ -65,6 +65,8 @@ pub(super) struct Request<'a> {
     pub preludes: &'a [Vec<u8>],
     /// The caller has kept the columns that it last received for this shape.
     pub columns_known: bool,
+    /// The server parses the statement for this run. A name would let it, or a pooler, use an earlier parse.
+    pub parse_anew: bool,
 }
 
 /// One operation: `describe` or `execute`.
@@ -121,6 +123,7 @@ impl ExtendedQuery {
     ) -> Result<Self, TooLong> {
         let reference = match request.shape {
             0 => Use::UNNAMED,
+            _ if request.parse_anew => Use::UNNAMED,
             shape => statements.touch(shape),
         };
         let preceding = Preceding::write(flight, statements, request.preludes)?;

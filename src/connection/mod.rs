@@ -40,7 +40,7 @@ use alloc::collections::VecDeque;
 use alloc::string::String;
 use alloc::vec::Vec;
 use batch::Batch;
-pub use commands::{BatchEnd, FirstRequest};
+pub use commands::{BatchEnd, ExecuteRequest, FirstRequest};
 use dispatch::unencrypted_bytes;
 use event::{CopyDirection, Event, Events};
 use extended_query::ExtendedQuery;

@@ -16,7 +16,7 @@ use alloc::vec::Vec;
 use pgz_edge::boundary::{form, limits};
 use pgz_edge::connection::caps::Caps;
 use pgz_edge::connection::simple_query::Copy;
-use pgz_edge::connection::{BatchEnd, Connection, FirstRequest, Login, Settings};
+use pgz_edge::connection::{BatchEnd, Connection, ExecuteRequest, FirstRequest, Login, Settings};
 use pgz_edge::encode::{RowForm, Types};
 use wasm_bindgen::prelude::*;
 
@@ -233,15 +233,15 @@ impl CoreConnection {
         row_form: u32,
         limits: &[f64],
     ) -> u32 {
-        let columns_known = row_form & form::COLUMNS_KNOWN != 0;
-        self.inner.execute(
+        let request = ExecuteRequest {
             shape,
             statement,
             parameters,
-            RowForm::from_code(row_form),
-            columns_known,
-            caps(limits),
-        );
+            columns_known: row_form & form::COLUMNS_KNOWN != 0,
+            parse_anew: row_form & form::PARSE_ANEW != 0,
+        };
+        self.inner
+            .execute(&request, RowForm::from_code(row_form), caps(limits));
         self.inner.status()
     }
 

@@ -111,6 +111,27 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
     await until(() => purged.includes(tag));
   });
 
+  test("a statement that a session has prepared reads the table that now has the name", async () => {
+    await db.simple(`create schema nearer;
+      create table public.named (id int4 primary key); insert into public.named values (1);
+      alter publication ${publication} add table public.named, tables in schema nearer`);
+    for (const prepare of ["auto", "named"] as const) {
+      const startup = { search_path: "nearer,public" };
+      await using own = createPool(database.superuserUrl, { max: 1, prepare, startup });
+      const text = "select id from named";
+      const stored = () => until(async () => (await get(text, { on: own })).headers.has("cdn-cache-control"));
+      await stored();
+      for (let run = 0; run < 3; run++) expect((await own.query(text)).rows).toEqual([{ id: 1 }]);
+      await db.simple("create table nearer.named (id int4 primary key); insert into nearer.named values (2)");
+      // What the session has prepared still reads the other table.
+      expect((await own.query(text)).rows).toEqual([{ id: 1 }]);
+      await stored();
+      expect((await get(text, { on: own })).text).toBe('{"id":2}\n');
+      await db.exec("drop table nearer.named");
+    }
+    await db.simple("drop schema nearer; drop table public.named");
+  });
+
   test.each([
     ["select * from hidden", "public.hidden is not in the publication"],
     ["select now() from products", "now"],

@@ -333,7 +333,13 @@ export const planted = [
     name: "cache: transactions that run while a table joins count as told",
     file: "js/cache/run.ts",
     from: 'if (fence && definitions === "publication") {',
-    to: 'if (fence && definitions === "none") {',
+    to: 'if (fence && definitions === "publication" && xid < 0) {',
+  },
+  {
+    name: "cache: a heartbeat counts before what was committed earlier is purged",
+    file: "js/cache/run.ts",
+    from: "void this.#purges.done().then(() => this.#heartbeat.count(beat));",
+    to: "this.#heartbeat.count(beat);",
   },
   {
     name: "cache: a commit to two tables purges the answers of one",

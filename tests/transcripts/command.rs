@@ -13,7 +13,7 @@ use crate::trace::{Printer, Tokens};
 use pgz_edge::boundary::{batch, copy, form, limits, login, protocol, rows as row_format};
 use pgz_edge::connection::caps::Caps;
 use pgz_edge::connection::simple_query::Copy;
-use pgz_edge::connection::{BatchEnd, Connection, FirstRequest, Login, Settings};
+use pgz_edge::connection::{BatchEnd, Connection, ExecuteRequest, FirstRequest, Login, Settings};
 use pgz_edge::encode::{RowForm, RowFormat};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -356,6 +356,7 @@ fn row_option(word: &str, tokens: &mut Tokens<'_>, rows: &mut Rows) -> Result<()
         "header" => rows.format |= form::CSV_HEADER,
         "escape_formulas" => rows.format |= form::ESCAPE_FORMULAS,
         "columns_known" => rows.format |= form::COLUMNS_KNOWN,
+        "parse_anew" => rows.format |= form::PARSE_ANEW,
         "field_bytes" => rows.limits[limits::FIELD_BYTES] = tokens.number()?,
         "truncate" => rows.limits[limits::TRUNCATE] = 1,
         "fetch" => rows.limits[limits::FETCH] = tokens.number()?,
@@ -431,14 +432,14 @@ impl Command {
             }
             "execute" => {
                 let run: Execute = self.arguments();
-                connection.execute(
-                    run.shape,
-                    &run.statement,
-                    &run.parameters,
-                    RowForm::from_code(run.format),
-                    run.format & form::COLUMNS_KNOWN != 0,
-                    run.limits.caps(),
-                );
+                let request = ExecuteRequest {
+                    shape: run.shape,
+                    statement: &run.statement,
+                    parameters: &run.parameters,
+                    columns_known: run.format & form::COLUMNS_KNOWN != 0,
+                    parse_anew: run.format & form::PARSE_ANEW != 0,
+                };
+                connection.execute(&request, RowForm::from_code(run.format), run.limits.caps());
             }
             "first_run" => {
                 let run: FirstRun = self.arguments();

@@ -9,20 +9,19 @@ const of = (purge: Purge) => new Purges({ purge, longest: 60_000, onFailure: () 
 test("tags that come while a call runs become one call", async () => {
   const calls: (readonly string[])[] = [];
   const purges = of(async (tags) => void calls.push(tags));
-  const added = [["a"], ["b", "c"], ["c"], []].map((tags, at) => purges.add(tags, at));
-  expect(purges.age(10)).toBe(10);
-  await added[0];
-  expect(purges.age(10)).toBe(9);
-  await Promise.all(added);
-  await Promise.resolve();
-  expect(purges.age(10)).toBe(0);
+  await purges.done(); // there is nothing to purge
+  const [first] = [["a"], ["b", "c"], ["c"], []].map((tags) => purges.add(tags));
+  const all = purges.done();
+  await first;
   expect(calls).toEqual([["a"], ["b", "c"]]);
+  await all;
+  await purges.done();
 });
 
 test("a platform takes 1,000 tags at a time", async () => {
   const sizes: number[] = [];
   const tags = Array.from({ length: 2_001 }, (_, n) => `${n}`);
-  await of(async (tags) => void sizes.push(tags.length)).add(tags, 0);
+  await of(async (tags) => void sizes.push(tags.length)).add(tags);
   expect(sizes).toEqual([1_000, 1_000, 1]);
 });
 
@@ -30,7 +29,7 @@ test("a call that resolves without success is made again", async () => {
   const told: unknown[] = [];
   const results = [{ success: false, errors: [{ code: 1 }] }, { success: true }];
   const onFailure = (error: unknown) => void told.push(String(error));
-  await new Purges({ purge: async () => results.shift(), longest: 60_000, onFailure, over }).add(["a"], 0);
+  await new Purges({ purge: async () => results.shift(), longest: 60_000, onFailure, over }).add(["a"]);
   expect(results).toEqual([]);
   expect(told).toEqual(['Error: The platform has not purged: [{"code":1}]']);
 });
@@ -44,12 +43,12 @@ test("a call that fails, or is never answered, is made again", async () => {
     return calls === 2 ? new Promise<void>(() => {}) : Promise.resolve();
   };
   const onFailure = (error: unknown) => void told.push(error);
-  await new Purges({ purge, longest: 5, onFailure, over }).add(["a"], 0);
+  await new Purges({ purge, longest: 5, onFailure, over }).add(["a"]);
   expect(calls).toBe(3);
   expect(told.map(String)).toEqual(["Error: refused", "Error: The purge was not answered within 5 ms."]);
 });
 
-test("a heartbeat says which connection it was written for, and when", async () => {
+test("a heartbeat says which connection it was written for, when, and on which timeline", async () => {
   const sent: string[] = [];
   const heartbeat = new Heartbeat(async (beat) => void sent.push(beat), 100);
   heartbeat.tick(1, false, 1_000);
@@ -59,11 +58,13 @@ test("a heartbeat says which connection it was written for, and when", async () 
   heartbeat.tick(1, false, 1_099);
   heartbeat.tick(2, false, 1_100);
   expect(sent).toHaveLength(2);
+  const [first, second] = sent.map((content) => heartbeat.read(`${content} 7/00000001/my database`)!);
+  expect(first).toEqual({ connection: 1, sentAt: 1_000, timeline: "7/00000001/my database" });
+  expect(second).toMatchObject({ connection: 2, sentAt: 1_100 });
+  expect(heartbeat.read(`another's 1 1149`)).toBeUndefined();
   expect(heartbeat.age(1_150)).toBe(Infinity);
-  expect(heartbeat.came(sent[0]!)).toBe(1);
+  heartbeat.count(first!);
   expect(heartbeat.age(1_150)).toBe(150);
-  expect(heartbeat.came(sent[1]!)).toBe(2);
-  expect(heartbeat.age(1_150)).toBe(50);
-  expect(heartbeat.came(`another's 1 1149`)).toBeUndefined();
+  heartbeat.count(second!);
   expect(heartbeat.age(1_150)).toBe(50);
 });

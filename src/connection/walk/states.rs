@@ -170,17 +170,17 @@ fn executing(messages: &[&str]) -> Connection {
 }
 
 /// A statement without formats and types.
-const STATEMENT: &[u8] = b"\0\0select n\0\0\0";
+const REQUEST: ExecuteRequest<'_> = ExecuteRequest {
+    shape: 1,
+    statement: b"\0\0select n\0\0\0",
+    parameters: &[0, 0, 0, 0],
+    columns_known: false,
+    parse_anew: false,
+};
 
 fn execute(connection: &mut Connection) {
-    connection.execute(
-        1,
-        STATEMENT,
-        &[0, 0, 0, 0],
-        Some(crate::encode::RowFormat::Ndjson.into()),
-        false,
-        Caps::default(),
-    );
+    let ndjson = Some(crate::encode::RowFormat::Ndjson.into());
+    connection.execute(&REQUEST, ndjson, Caps::default());
 }
 
 /// A portal of three rows at a time has been suspended.
@@ -191,7 +191,7 @@ fn suspended() -> Connection {
         ..Caps::default()
     };
     let ndjson = Some(crate::encode::RowFormat::Ndjson.into());
-    connection.execute(1, STATEMENT, &[0, 0, 0, 0], ndjson, false, caps);
+    connection.execute(&REQUEST, ndjson, caps);
     const FLIGHT: [&str; 6] = [
         "ParseComplete",
         "BindComplete",

@@ -38,11 +38,11 @@ export class Process {
     this.over = this.invalidator.run();
   }
 
-  /** Whether it follows, and whether it is no further behind than it should be. */
+  /** Whether it follows, how far it is behind, and whether that is no further than it should be. */
   get state() {
     const { state, lag } = this.invalidator.stats;
     const isFollowing = !this.isDead && state === "following";
-    return { isFollowing, isWell: isFollowing && lag <= OPTIONS.maxLag };
+    return { isFollowing, isWell: isFollowing && lag <= OPTIONS.maxLag, lag };
   }
 
   /** As kill -9: its links are reset, and its memory is gone. */
@@ -74,7 +74,7 @@ export interface Ways {
   readonly delays: number;
 }
 
-/** The calls of isolates. `current`: the process that gets them. */
+/** The calls of isolates. `current`: the process that gets the next one. */
 export function stubOf(
   current: () => Process | undefined,
   { clock, dice, latency, loses, losesCloses, delays }: Ways,

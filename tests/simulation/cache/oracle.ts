@@ -4,6 +4,9 @@
 //
 //   the lag of purges + what a cache takes (`settle`, `maxFill`, propagation)
 //
+// An answer that was stored before the commit is gone as soon as the invalidator says so by its lag, but for the
+// propagation.
+//
 // Time in which the invalidator says itself that it is down or far behind does not count, since nothing can be purged
 // then, nor does the time until its life has purged everything for the second time (docs/cache.md). That it comes back,
 // the session checks.
@@ -27,8 +30,12 @@ interface When {
 export interface Bounds {
   /** From when a commit is visible to the last answer without it. */
   readonly age: number;
-  /** The same for an answer that was stored before the commit. */
-  readonly stored: number;
+  /** From the beginning of a life that is well until what was stored before it is purged. */
+  readonly beginning: number;
+  /** From a purge until no data centre has what it purges. */
+  readonly propagation: number;
+  /** From when a commit may be told until it is visible. */
+  readonly told: number;
   /** From the beginning of a life until that holds. */
   readonly recovery: number;
 }
@@ -36,6 +43,8 @@ export interface Bounds {
 export interface State {
   readonly isFollowing: boolean;
   readonly isWell: boolean;
+  /** Milliseconds: what was committed before has been purged. */
+  readonly lag: number;
 }
 
 /** The table of a view from then on. */
@@ -66,6 +75,10 @@ export class Oracle {
   #commits = -1;
   /** The commits of the standby. */
   #replayed = -1;
+  /** What was committed before has been purged, as the invalidator says; and so in each data centre. */
+  #answered = -Infinity;
+  #purged = -Infinity;
+  readonly #purges: { readonly answered: number; readonly everywhereAt: number }[] = [];
   #lost = 0;
   #last = 0;
   /** Since when it has been well, and since when it has followed. */
@@ -90,7 +103,8 @@ export class Oracle {
     const isRecovered = this.#lifeSince !== undefined && this.#last - this.#lifeSince > this.#bounds.recovery;
     if (!isRecovered || this.#wellSince === undefined) this.#lost += now - this.#last;
     this.#last = now;
-    const { isFollowing, isWell } = this.#state();
+    const { isFollowing, isWell, lag } = this.#state();
+    this.#lookAtPurges(now - lag);
     this.#wellSince = isWell ? (this.#wellSince ?? now) : undefined;
     this.#lifeSince = isFollowing ? (this.#lifeSince ?? now) : undefined;
     this.#lookAtStandby();
@@ -102,6 +116,13 @@ export class Oracle {
       if (table.of) this.#stay(table.name, Number(table.of.name.slice(1)), when);
       else if (isOurs(table)) this.#add(Number(table.name.slice(1)), numbersOf(table), when);
     }
+  }
+
+  #lookAtPurges(answered: number): void {
+    const { now } = this.#clock;
+    if (answered !== this.#answered) this.#purges.push({ answered, everywhereAt: now + this.#bounds.propagation });
+    this.#answered = answered;
+    while (this.#purges.length && this.#purges[0]!.everywhereAt <= now) this.#purged = this.#purges.shift()!.answered;
   }
 
   #lookAtStandby(): void {
@@ -138,7 +159,7 @@ export class Oracle {
     if (faults.every((fault) => fault !== undefined)) return this.#fault(source, faults.at(-1)!);
     const [well, life] = [this.#wellSince, this.#lifeSince];
     if (isOwn || well === undefined || life === undefined) return;
-    if (storedAt < life && this.#clock.now - well > this.#bounds.stored)
+    if (storedAt < life && this.#clock.now - well > this.#bounds.beginning)
       this.#fault(source, "it was stored before this life");
   }
 
@@ -157,11 +178,13 @@ export class Oracle {
 
   /** What was stored before a commit is purged with it; what is stored later, when its fill has settled. */
   #oldIn(source: string, table: number, numbers: ReadonlySet<number>, storedAt: number): string | undefined {
+    const { age, told } = this.#bounds;
     /** How long an answer lacks what happened then, if that is too long. */
     const overdue = (when: When | undefined) => {
       if (!when) return undefined;
       const since = this.#since(when);
-      return since > (storedAt < when.at ? this.#bounds.stored : this.#bounds.age) ? since.toFixed(1) : undefined;
+      const isPurged = storedAt < when.at - told && when.at < this.#purged;
+      return isPurged || since > age ? since.toFixed(1) : undefined;
     };
     const stays = this.#stays.get(source) ?? [];
     const left = stays[stays.map((stay) => stay.table).lastIndexOf(table) + 1];

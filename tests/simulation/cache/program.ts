@@ -135,7 +135,6 @@ function write(dice: Dice, theme: Theme): Write {
   if (dice.oneIn(10) && theme !== "standby")
     return { at, does: "move view", table: dice.below(TABLES), view: dice.below(VIEWS), lasts, rollsBack };
   const table = dice.below(2); // t2 is only what views move to
-  // With only one table it cannot be in a deadlock.
   if (dice.oneIn(12)) return { at, does: "truncate", table, lasts, rollsBack };
   const does = dice.pick(["insert", "insert", "insert", "update", "delete"] as const);
   return { at, does, table, ...(dice.oneIn(6) ? { also: 1 - table } : {}), lasts, rollsBack };

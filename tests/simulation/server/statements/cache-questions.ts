@@ -29,6 +29,8 @@ interface Question {
 }
 
 const oids = arrayOf(int4)!;
+/** `server_version_num`. */
+const VERSION = 180_000;
 
 // -- the moment -------------------------------------------------------------------------------------------------------
 
@@ -126,10 +128,11 @@ const QUESTIONS: Readonly<Record<string, Question>> = {
     columns: [
       ["xid", textType],
       ["timeline", textType],
+      ["version", int4],
     ],
     rows: ({ session }) => {
       session.write();
-      return [[String(session.transaction!.xid), timelineOf(session)]];
+      return [[String(session.transaction!.xid), timelineOf(session), VERSION]];
     },
   },
   [BEAT]: {
@@ -139,7 +142,7 @@ const QUESTIONS: Readonly<Record<string, Question>> = {
       ["armed", bool],
     ],
     rows: ({ session, parameters: [beat] }) => {
-      emit(session, HEARTBEAT, beat as string);
+      emit(session, HEARTBEAT, `${beat as string} ${timelineOf(session)}`);
       return [[textOf(session.world.log.end), true]];
     },
   },

@@ -93,9 +93,10 @@ const LAST_WRITE = 4_000;
 /**
  * What a session is about. `quiet`: nothing happens. `closes`: fills that are never closed, over crashes. `server`: the
  * server loses commits. `old`: answers that the cache asks about again. `publication`: tables leave and join it while
- * transactions run. `standby`: one answers too. `any`: anything.
+ * transactions run. `joins`: one that has changed a table runs for long after the table has joined. `standby`: one
+ * answers too. `any`: anything.
  */
-const THEMES = ["quiet", "any", "any", "closes", "server", "old", "publication", "standby"] as const;
+const THEMES = ["quiet", "any", "any", "closes", "server", "old", "publication", "joins", "standby"] as const;
 type Theme = (typeof THEMES)[number];
 
 export function drawCache(seed: number): CacheProgram {
@@ -103,7 +104,10 @@ export function drawCache(seed: number): CacheProgram {
   const theme = dice.pick(THEMES);
   const isQuiet = theme === "quiet";
   const isolates = 1 + dice.below(3);
-  const writes = sorted(Array.from({ length: dice.pick([2, 4, 8, 25]) }, () => write(dice, theme)));
+  const writes =
+    theme === "joins"
+      ? [longWrite(dice)]
+      : sorted(Array.from({ length: dice.pick([2, 4, 8, 25]) }, () => write(dice, theme)));
   const reads = Array.from({ length: dice.pick([20, 40, 80]) }, () => read(dice, isolates));
   return {
     seed,
@@ -140,6 +144,12 @@ function write(dice: Dice, theme: Theme): Write {
   return { at, does, table, ...(dice.oneIn(6) ? { also: 1 - table } : {}), lasts, rollsBack };
 }
 
+/** No later one purges what it should have purged. */
+function longWrite(dice: Dice): Write {
+  const [at, lasts] = [dice.below(1_500), 1_500 + dice.below(1_500)];
+  return { at, does: "insert", table: dice.below(2), lasts, rollsBack: false };
+}
+
 function read(dice: Dice, isolates: number): Read {
   return {
     at: dice.below(LENGTH),
@@ -168,6 +178,7 @@ function happenings(dice: Dice, theme: Theme, writes: readonly Write[]): Happeni
   if (theme === "any") return Array.from({ length: dice.below(4) }, () => happening(dice));
   if (theme === "standby")
     return dice.oneIn(2) ? [] : [{ kind: "crash", at: dice.below(LENGTH), lasts: dice.below(300) }];
+  if (theme === "joins") return [unpublished(dice, writes, 100)];
   if (theme === "publication") return Array.from({ length: 1 + dice.below(3) }, () => unpublished(dice, writes));
   const kinds =
     theme === "server" ? (["panic", "fail over"] as const) : (["crash", "crash", "replace", "lose slot"] as const);
@@ -196,11 +207,14 @@ function happening(dice: Dice): Happening {
   };
 }
 
-/** A table of the transaction leaves before it begins or while it runs, and joins while it runs or later. */
-function unpublished(dice: Dice, writes: readonly Write[]): Happening {
+/**
+ * A table of a transaction leaves before it begins or while it runs, and joins while it runs or later. `soon`: at most
+ * so many milliseconds after its beginning.
+ */
+function unpublished(dice: Dice, writes: readonly Write[], soon?: number): Happening {
   const { at, lasts, table } = dice.pick(writes);
   const leaves = Math.max(0, at - dice.below(300) + dice.below(100));
-  return { kind: "unpublish", at: leaves, lasts: dice.below(at + lasts + 100 - leaves), table };
+  return { kind: "unpublish", at: leaves, lasts: dice.below(at + (soon ?? lasts + 100) - leaves), table };
 }
 
 function fault(dice: Dice): Fault {

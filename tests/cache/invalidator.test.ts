@@ -68,7 +68,9 @@ describe.each(testServers().servers.filter(({ own }) => own))("PostgreSQL $name"
     const { purge = async (tags: readonly string[]) => void purged.push(...tags) } = options;
     let all = 0;
     const invalidator: Invalidator = new Invalidator(db, {
-      ...{ slot: SLOT, publication: "cache", settle: 20, maxFill: 100, signal: abort.signal, ...options },
+      ...{ slot: SLOT, publication: "cache", signal: abort.signal },
+      // The second purge of all comes after all of these.
+      ...{ settle: 20, maxFill: 100, maxLag: 1_000, ...options },
       onFailure: (error) => void told.push(error),
       // Before the life begins, what the last run has not acknowledged is purged, and that may be everything too.
       purge(tags) {

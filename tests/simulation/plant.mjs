@@ -56,7 +56,7 @@ async function tried(fault) {
     return { isFound: true, text: `does not compile: ${String(error).split("\n")[0]}` };
   }
   const { stdout, status, signal } = spawnSync(process.execPath, [fileURLToPath(import.meta.url)], {
-    env: { ...env, SIMULATION: file, ROOM: /^js\/(cluster|cache)\//.exec(fault.file)?.[1] ?? "" },
+    env: { ...env, SIMULATION: file, GAME: /^js\/(cluster|cache)\//.exec(fault.file)?.[1] ?? "" },
     encoding: "utf8",
     timeout: minutes * 60_000 + 60_000,
     stdio: ["ignore", "pipe", "ignore"],
@@ -86,7 +86,7 @@ async function find(file) {
     each: ({ faults }, seed) => void (failed ??= faults.length ? { seed, faults } : undefined),
   };
   const { games, playedBySeeds } = simulation;
-  const game = { cluster: games.clusters, cache: games.caches }[env.ROOM] ?? games.sessions;
+  const game = { cluster: games.clusters, cache: games.caches }[env.GAME] ?? games.sessions;
   if (game === games.sessions) {
     // As in check.mjs, the costs of quiet sessions are compared too.
     const [differing] = await differences(simulation);

@@ -6,9 +6,10 @@ import { Invalidator, type CacheInvalidator } from "../../../js/cache.ts";
 import type { Pool } from "../../../js/index.ts";
 import type { Clock, Dice } from "../contract.ts";
 import type { Network } from "../network.ts";
+import { TIMES } from "./front.ts";
 
 /** The milliseconds of the invalidator's options. */
-export const OPTIONS = { settle: 200, maxFill: 600, maxLag: 800 };
+export const OPTIONS = { settle: TIMES.settle, maxFill: 600, maxLag: 800 };
 
 /** One process. When it is dead, nothing that it does reaches anything. */
 export class Process {

@@ -23,7 +23,7 @@ import type { Served } from "./front.ts";
 /** A moment: the clock, and how much of it did not count. */
 interface When {
   readonly at: number;
-  readonly lost: number;
+  readonly excused: number;
 }
 
 /** Maximum milliseconds. */
@@ -79,7 +79,7 @@ export class Oracle {
   #answered = -Infinity;
   #purged = -Infinity;
   readonly #purges: { readonly answered: number; readonly everywhereAt: number }[] = [];
-  #lost = 0;
+  #excused = 0;
   #last = 0;
   /** Since when it has been well, and since when it has followed. */
   #wellSince: number | undefined;
@@ -101,7 +101,7 @@ export class Oracle {
   look(): void {
     const { now } = this.#clock;
     const isRecovered = this.#lifeSince !== undefined && this.#last - this.#lifeSince > this.#bounds.recovery;
-    if (!isRecovered || this.#wellSince === undefined) this.#lost += now - this.#last;
+    if (!isRecovered || this.#wellSince === undefined) this.#excused += now - this.#last;
     this.#last = now;
     const { isFollowing, isWell, lag } = this.#state();
     this.#lookAtPurges(now - lag);
@@ -111,7 +111,7 @@ export class Oracle {
     const { commits } = this.#server.world;
     if (commits.count === this.#commits) return;
     this.#commits = commits.count;
-    const when = { at: now, lost: this.#lost };
+    const when = { at: now, excused: this.#excused };
     for (const table of this.#server.world.tables) {
       if (table.of) this.#stay(table.name, Number(table.of.name.slice(1)), when);
       else if (isOurs(table)) this.#add(Number(table.name.slice(1)), numbersOf(table), when);
@@ -206,7 +206,7 @@ export class Oracle {
     this.faults.push(`${source} at ${this.#clock.now.toFixed(1)}: ${fault}`);
   }
 
-  #since({ at, lost }: When): number {
-    return this.#clock.now - at - (this.#lost - lost);
+  #since({ at, excused }: When): number {
+    return this.#clock.now - at - (this.#excused - excused);
   }
 }

@@ -74,7 +74,7 @@ interface Change {
 class RolledBack extends Error {}
 
 /** Each table has a first row. */
-function fill(world: Server["world"]): void {
+function addTables(world: Server["world"]): void {
   const writer = new Transaction(world.nextTransaction(), 0, world.locks);
   const tables = Array.from({ length: TABLES }, (_, at) => {
     const table = new Table({ oid: world.newOid(), name: `t${at}` }, attributesOf([["n", int4]]), world.commits);
@@ -139,10 +139,10 @@ class CacheSession {
       visibleAfter: () => (gap ? gaps.below(gap * 100) / 100 : 0),
       flushedAfter: () => (flush ? flushes.below(flush * 100) / 100 : 0),
     });
-    fill(this.#server.world);
+    addTables(this.#server.world);
     if (program.replays) {
       this.#standby = new Server(world, dice, options);
-      fill(this.#standby.world);
+      addTables(this.#standby.world);
       void new Standby(world, world.dice("standby"), this.#server, this.#standby, program.replays);
     }
     this.#front = new Front(world, world.dice("front"));
@@ -179,7 +179,7 @@ class CacheSession {
     const { writes, reads, happenings, isolates } = this.#program;
     this.#writer = driver.createPool(this.#url(this.#network()), this.#options({ max: 10 }));
     this.#pools.push(this.#writer);
-    for (let at = 0; at < isolates; at++) this.#isolates.push(this.#isolate());
+    for (let at = 0; at < isolates; at++) this.#isolates.push(this.#isolate(at));
     this.#start();
     const at = async (time: number, work: () => Promise<unknown>) => {
       await this.#until(time);
@@ -236,8 +236,8 @@ class CacheSession {
   }
 
   /** The first one reads from the standby, where there is one. */
-  #isolate(): Isolate {
-    const url = this.#url(this.#links, this.#isolates.length ? this.#server : this.#standby);
+  #isolate(at: number): Isolate {
+    const url = this.#url(this.#links, at === 0 ? this.#standby : this.#server);
     const pool = this.#program.caller === "pool" ? driver.createPool(url, this.#options({ max: 3 })) : undefined;
     if (pool) this.#pools.push(pool);
     return { url, pool };
@@ -282,7 +282,7 @@ class CacheSession {
       case "fail over":
         return this.#failOver(50 + lasts);
       case "new isolate":
-        this.#isolates[0] = this.#isolate();
+        this.#isolates[0] = this.#isolate(0);
         return;
       case "unpublish":
         await this.#publish(table!, false);

@@ -287,8 +287,9 @@ export class Run {
 
   async #begin({ connection, timeline: written }: Beat): Promise<void> {
     const { xid, timeline, version } = await this.#newXid();
+    this.#signal.throwIfAborted();
     if (losesChanges(version)) return this.#over.abort(tooOld(version));
-    if (timeline !== written) return;
+    if (timeline !== written) return this.#over.abort(twoServers());
     this.#near = xid;
     this.#connection = connection;
     const { settle, maxFill, maxLag } = this.#options;
@@ -393,6 +394,9 @@ function tooOld(version: number): UsageError {
       `${major}.${FIRST_TELLING[major]! % 10_000} or newer.`,
   );
 }
+
+const twoServers = (): UsageError =>
+  new UsageError("INVALID_OPTION", "The pool of the invalidator reaches two servers, each on a timeline of its own.");
 
 const poolClosed = () => new UsageError("POOL_CLOSED", "The pool of the invalidator is closed.");
 

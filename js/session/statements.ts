@@ -176,7 +176,8 @@ export class Statements {
    * Adds the call's comment only where statements have no names: a named statement would keep the comment of its first
    * run.
    */
-  #encoded(shape: Shape, { comment }: AnyCall): Uint8Array {
+  #encoded(shape: Shape, { comment, parsesAnew }: AnyCall): Uint8Array {
+    if (parsesAnew) return newStatement(shape, madeUnique(shape.sql + comment));
     const { config } = this.#connection;
     const hasNames = config.prepare !== "unnamed" && config.statementCacheSize > 0;
     return comment && !hasNames ? newStatement(shape, shape.sql + comment) : encodedStatement(shape);
@@ -484,4 +485,14 @@ function isTextual(column: Column): boolean {
  */
 function hasFixedSize({ typeOid, typeSize }: Column): boolean {
   return typeOid >= FIRST_OF_A_DATABASE && typeSize >= 0;
+}
+
+/**
+ * Makes the text unique. Since version 1.21, PgBouncer gives all clients that send the same text one statement of the
+ * server. Its literals were read when another client parsed it: 'today' of another day, a timestamptz of another
+ * TimeZone (docs/decisions/0020). Not every pooler is noticed, and some do the same for statements without a name
+ * (PgDog's `extended_anonymous`).
+ */
+export function madeUnique(text: string): string {
+  return `${text}\n/* ${Math.random().toString(36).slice(2)} */`;
 }

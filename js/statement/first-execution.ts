@@ -9,7 +9,7 @@ import type { AnyCall } from "../session/call.ts";
 import type { FirstRun } from "../session/first-run.ts";
 import { isCitusError } from "../session/citus.ts";
 import type { Session } from "../session/session.ts";
-import type { RowRequest } from "../session/statements.ts";
+import { madeUnique, type RowRequest } from "../session/statements.ts";
 import { putInFront } from "../session/transaction-block.ts";
 import { fromFailure, type PgzError } from "../util/errors.ts";
 import type { CoreConnection, EventOf } from "../wasm/boundary.ts";
@@ -114,13 +114,4 @@ export class FirstExecution {
  */
 function unreadable({ code, message, detail }: EventOf<"unreadable">, { committed }: Operation): PgzError {
   return fromFailure({ code, message: `${message}. The statement has run`, detail }, { committed });
-}
-
-/**
- * Makes the text unique. Since version 1.21, PgBouncer gives all clients that send the same text one statement of the
- * server. Its literals were read when another client parsed it: 'today' of another day, a timestamptz of another
- * TimeZone (docs/decisions/0020). Not every pooler is noticed.
- */
-function madeUnique(text: string): string {
-  return `${text}\n/* ${Math.random().toString(36).slice(2)} */`;
 }

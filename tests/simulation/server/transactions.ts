@@ -13,6 +13,8 @@ interface Savepoint {
 
 interface Change {
   undo?(): void;
+  /** Called with the position of the commit in the log, which decoders see before sessions see the commit. */
+  commitLogged?(position: number): void;
   /** Called when the transaction commits. */
   keep?(): void;
   /** Called when a crash loses the commit. */
@@ -97,6 +99,11 @@ export class Transaction {
   /** Logged changes in order, without those that were rolled back. */
   get logged(): LoggedChange[] {
     return this.#changes.flatMap(({ logged }) => logged ?? []);
+  }
+
+  commitLogged(position: number): void {
+    this.isLogged = true;
+    for (const change of this.#changes) change.commitLogged?.(position);
   }
 
   commit(): void {

@@ -113,8 +113,8 @@ export class World {
   /** Writes the commit to the log, which others may read before it is visible. */
   logCommit(transaction: Transaction): void {
     if (!transaction.hasWritten || transaction.isLogged) return;
-    transaction.isLogged = true;
     const committed = this.log.commit(transaction, this.clock.now);
+    transaction.commitLogged(committed.begins);
     this.#unflushed.set(committed, transaction);
     const wait = this.#surroundings.flushedAfter();
     if (!wait) return this.#flush(committed);

@@ -212,7 +212,7 @@ function movedView(text: string, form: string): Statement | undefined {
   };
 }
 
-/** The table is not locked against writers. */
+/** The table is not locked against writers. Decoders see the change from the commit's position on. */
 function alteredPublication(text: string, form: string): Statement | undefined {
   const [, publication, change, name] = /^alter publication (\w+) (add|drop) table (\w+)$/.exec(form) ?? [];
   if (!publication) return undefined;
@@ -222,10 +222,16 @@ function alteredPublication(text: string, form: string): Statement | undefined {
     analyse: () =>
       quiet(({ session }) => {
         const { oid } = findTable(name!, session, text);
-        const { publications, log } = session.world;
+        const { publications } = session.world;
         session.write();
-        const put = (isMember: boolean) => publications.change(publication, oid, isMember, log.end);
-        session.transaction!.add({ keep: () => put(change === "add"), lose: () => put(change !== "add") });
+        let position: number | undefined;
+        const put = (isMember: boolean, at: number) => publications.change(publication, oid, isMember, (position = at));
+        const putBack = () => void (position !== undefined && put(change !== "add", position));
+        session.transaction!.add({
+          commitLogged: (at) => put(change === "add", at),
+          undo: putBack,
+          lose: putBack,
+        });
         emit(session, DEFINITIONS_CHANGED, "ALTER PUBLICATION");
         return "ALTER PUBLICATION";
       }),

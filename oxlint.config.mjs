@@ -36,10 +36,10 @@ const wasm = {
 };
 const packages = { regex: "^[^./](?!.*:)", message: "The driver has no dependencies." };
 /**
- * The readers of SQL and of the server's trees, names of operators, and the types of messages: text and numbers, of
- * which each adapter bundles a copy.
+ * The readers of SQL and of the server's trees, names of operators, releases that lose changes, and the types of
+ * messages: text and numbers, of which each adapter bundles a copy.
  */
-const READER = "(\\.\\./)?(util/(sql-reader|text-cache|node-tree|operators)|wasm/messages)\\.ts$";
+const READER = "(\\.\\./)?(util/(sql-reader|text-cache|node-tree|operators|lossy-releases)|wasm/messages)\\.ts$";
 const allBut = { regex: `^\\.(?!/|\\./index\\.ts$|\\./${READER})`, message: "Adapters use the public API only." };
 
 /** What stands in a folder of its own. pg's API is made of Node's emitters and buffers, which every runtime has. */

@@ -19,15 +19,15 @@ export interface Beat {
 export class Heartbeat {
   /** Tells our messages from those of another invalidator of the same database. */
   readonly #name = crypto.randomUUID();
-  readonly #send: (beat: string) => Promise<void>;
+  readonly #send: (content: string) => Promise<void>;
   readonly #interval: number;
   #isSending = false;
   #sentAt = -Infinity;
-  /** When the newest message was sent that counts. */
-  #countsFrom = -Infinity;
+  /** What was committed before has been purged. */
+  #purgedUntil = -Infinity;
 
   /** `send` writes a message. It never rejects. `interval`: milliseconds between two. */
-  constructor(send: (beat: string) => Promise<void>, interval: number) {
+  constructor(send: (content: string) => Promise<void>, interval: number) {
     this.#send = send;
     this.#interval = interval;
   }
@@ -49,11 +49,11 @@ export class Heartbeat {
 
   /** What came before this message has been purged. */
   count({ sentAt }: Beat): void {
-    this.#countsFrom = sentAt;
+    this.#purgedUntil = sentAt;
   }
 
   /** Milliseconds: what was committed before that has been purged. */
   age(now: number): number {
-    return now - this.#countsFrom;
+    return now - this.#purgedUntil;
   }
 }

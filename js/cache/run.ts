@@ -14,6 +14,7 @@
 import { changes, type Changes, type Commit } from "../changes.ts";
 import { UsageError, type Pool } from "../index.ts";
 import { onAbort } from "../util/abort.ts";
+import { releaseWithoutLoss } from "../util/lossy-releases.ts";
 import { EQ, NE } from "../util/operators.ts";
 import { Answers } from "./answers.ts";
 import { Dependencies } from "./dependencies.ts";
@@ -70,6 +71,8 @@ const PAUSE = 1_000;
 /** What is known in one life. */
 interface Known {
   readonly id: string;
+  /** The connection of the stream whose life it is. */
+  readonly connection: number;
   readonly beganAt: number;
   /** {@link Moment.timeline} of the server that is followed. */
   readonly timeline: string;
@@ -91,8 +94,6 @@ export class Run {
   readonly #timer: ReturnType<typeof setInterval>;
   /** Without it nothing may be opened. */
   #life: Known | undefined;
-  /** The connection of the stream whose life it is. */
-  #connection = 0;
   /** Why the stream waits. */
   #reason: string | undefined;
   /** A recent id with 64 bits. */
@@ -108,7 +109,7 @@ export class Run {
     this.#options = options;
     const { purge, onFailure } = options;
     this.#purges = new Purges({ purge, longest: LONGEST_CALL, onFailure, over: this.#over.signal });
-    this.#heartbeat = new Heartbeat((beat) => this.#beat(beat), options.maxLag / 4);
+    this.#heartbeat = new Heartbeat((content) => this.#beat(content), options.maxLag / 4);
     const { slot, createSlot, publication, signal, settle } = options;
     this.#signal = signal ? AbortSignal.any([signal, this.#over.signal]) : this.#over.signal;
     this.#feed = changes(db, { slot, createSlot, publication, signal: this.#signal, messages: true });
@@ -190,6 +191,7 @@ export class Run {
     let definitions: DefinitionChange = "none";
     const touch = ({ schema, table }: { schema: string; table: string }) =>
       changed.add(oids.get(keyOf(schema, table))!);
+    await this.#newXid(); // a server that is refused gets no slot
     for await (const change of this.#feed) {
       if (change.kind === "begin") [changed, definitions] = [new Set(), "none"];
       else if (change.kind === "schema") oids.set(keyOf(change.schema, change.table), change.oid);
@@ -207,16 +209,14 @@ export class Run {
   async #commit(change: Commit, changed: readonly number[], definitions: DefinitionChange): Promise<void> {
     this.#endLifeOfOldConnection();
     const tags = definitions === "none" ? await this.#tagsOfAll(changed) : [EVERYTHING];
-    const fence = this.#life?.fence;
+    const life = this.#life;
     const xid = widened(change.xid, this.#near);
     this.#near = Math.max(this.#near, xid);
     if (tags.includes(EVERYTHING)) this.#tagsOf.clear();
-    this.#purgeOf(change, fence ? fence.commit({ xid, tags }, now()) : tags);
-    if (fence && definitions === "publication") {
-      fence.mayMiss();
-      const { xid, timeline } = await this.#newXid();
-      if (timeline === this.#life?.timeline) fence.tellsFrom(xid);
-      else this.#endLife();
+    this.#purgeOf(change, life ? life.fence.commit({ xid, tags }, now()) : tags);
+    if (life && definitions === "publication") {
+      life.fence.mayMiss();
+      life.fence.tellsFrom(await this.#newXidOn(life.timeline));
     }
     if (this.#waiting > MAX_WAITING) await this.#orOver(this.#acknowledged);
   }
@@ -245,24 +245,18 @@ export class Run {
     const { connections, state, reason } = this.#feed.stats();
     if (reason !== undefined && reason !== this.#reason) this.#options.onFailure(waiting(reason));
     this.#reason = reason;
-    if (state === "streaming") this.#heartbeat.tick(connections, connections !== this.#connection, now());
+    if (state === "streaming") this.#heartbeat.tick(connections, connections !== this.#life?.connection, now());
   }
 
   /** Commits that a new connection tells again, or leaves out, are not known. */
   #endLifeOfOldConnection(): void {
-    if (this.#feed.stats().connections !== this.#connection) this.#life = undefined;
-  }
-
-  /** The next heartbeat begins another. */
-  #endLife(): void {
-    this.#life = undefined;
-    this.#connection = 0;
+    if (this.#feed.stats().connections !== this.#life?.connection) this.#life = undefined;
   }
 
   /** Writes a heartbeat. Never rejects: what does not come back says enough. */
-  async #beat(beat: string): Promise<void> {
+  async #beat(content: string): Promise<void> {
     try {
-      const [row] = await rowsOf<{ armed: boolean }>(this.#db, BEAT, [beat], { timeout: LONGEST_CALL });
+      const [row] = await rowsOf<{ armed: boolean }>(this.#db, BEAT, [content], { timeout: LONGEST_CALL });
       if (row!.armed) return;
       this.#life = undefined;
       // Definitions may have changed untold. If it cannot be purged, the next run does it.
@@ -275,29 +269,26 @@ export class Run {
 
   /**
    * A heartbeat has come back. If it was written since the stream connected, the server that the stream reads is the
-   * one that is written to, and a life may begin. While there are two primaries, the next question may reach the other.
+   * one that is written to, and a life may begin.
    */
   async #cameBack(content: string): Promise<void> {
     const beat = this.#heartbeat.read(content);
     if (!beat) return;
-    if (beat.connection !== this.#connection && beat.connection === this.#feed.stats().connections)
-      await this.#begin(beat);
+    const { connections } = this.#feed.stats();
+    if (beat.connection === connections && connections !== this.#life?.connection) await this.#begin(beat);
     void this.#purges.done().then(() => this.#heartbeat.count(beat));
   }
 
-  async #begin({ connection, timeline: written }: Beat): Promise<void> {
-    const { xid, timeline, version } = await this.#newXid();
-    this.#signal.throwIfAborted();
-    if (losesChanges(version)) return this.#over.abort(tooOld(version));
-    if (timeline !== written) return this.#over.abort(twoServers());
+  async #begin({ connection, timeline }: Beat): Promise<void> {
+    const xid = await this.#newXidOn(timeline);
     this.#near = xid;
-    this.#connection = connection;
     const { settle, maxFill, maxLag } = this.#options;
     const longest = maxFill + settle;
     // A process before this one may open fills until it sees how far it is behind.
     const unknownFor = longest + maxLag;
     this.#life = {
       id: crypto.randomUUID(),
+      connection,
       beganAt: now(),
       timeline,
       fence: new Fence({ settle, maxFill, unknownFor }, xid, now()),
@@ -337,10 +328,20 @@ export class Run {
     return tags;
   }
 
-  /** A new id, and the timeline and version of the server that has given it. */
-  async #newXid(): Promise<{ readonly xid: number; readonly timeline: string; readonly version: number }> {
+  /** A new id of this timeline. While there are two primaries, a question may reach the other one. */
+  async #newXidOn(wanted: string): Promise<number> {
+    const { xid, timeline } = await this.#newXid();
+    if (timeline !== wanted) throw otherTimeline();
+    return xid;
+  }
+
+  /** A new id, and its timeline. Rejects if the server may lose changes. */
+  async #newXid(): Promise<{ readonly xid: number; readonly timeline: string }> {
     const [row] = await this.#ask<{ xid: string; timeline: string; version: number }>(NEW_XID, []);
-    return { ...row!, xid: Number(row!.xid) };
+    this.#signal.throwIfAborted();
+    const release = releaseWithoutLoss(row!.version);
+    if (release !== undefined) throw tooOld(release);
+    return { xid: Number(row!.xid), timeline: row!.timeline };
   }
 
   /** Asks until there is an answer, or the run is over. Meanwhile the stream waits, and {@link #lag} grows. */
@@ -378,25 +379,20 @@ function unarmed(): UsageError {
   );
 }
 
-/**
- * The first release of each version that tells all later changes of a table which has joined the publication while a
- * transaction wrote to it (release notes of 17.5). Earlier ones do so for good only once the stream connects again.
- */
-const FIRST_TELLING: Readonly<Record<number, number>> = { 14: 140_018, 15: 150_013, 16: 160_009, 17: 170_005 };
-
-const losesChanges = (version: number): boolean => version < (FIRST_TELLING[Math.floor(version / 10_000)] ?? 0);
-
-function tooOld(version: number): UsageError {
-  const major = Math.floor(version / 10_000);
+function tooOld(release: string): UsageError {
   return new UsageError(
     "INVALID_OPTION",
-    `PostgreSQL ${major}.${version % 10_000} may not tell all changes of a table that joins a publication. Update it to ` +
-      `${major}.${FIRST_TELLING[major]! % 10_000} or newer.`,
+    "This release of PostgreSQL may leave out changes of a table that joins a publication. Update the server to " +
+      `${release} or newer.`,
   );
 }
 
-const twoServers = (): UsageError =>
-  new UsageError("INVALID_OPTION", "The pool of the invalidator reaches two servers, each on a timeline of its own.");
+function otherTimeline(): UsageError {
+  return new UsageError(
+    "INVALID_OPTION",
+    "The invalidator's pool and its stream have reached servers of different timelines: a failover, or two primaries.",
+  );
+}
 
 const poolClosed = () => new UsageError("POOL_CLOSED", "The pool of the invalidator is closed.");
 

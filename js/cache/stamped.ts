@@ -16,6 +16,7 @@ import type { Config } from "../config/options.ts";
 import type { Operation } from "../connection/operation.ts";
 import { TransactionCalls, type Client, type Pool, type Scope, type UsageError } from "../index.ts";
 import type { AnyCall, Call } from "../session/call.ts";
+import type { Shape } from "../server/shapes.ts";
 import type { Session } from "../session/session.ts";
 import { rowsOf } from "../util/question.ts";
 
@@ -64,6 +65,8 @@ export class Stamped<Row> extends Passing {
   readonly #queue: Queue;
   readonly #question: string;
   #session: Session | undefined;
+  /** What was known of the statement before it ran. */
+  #before: Shape | undefined;
   /** The answer to the question that was sent last. Never rejects. Undefined: there is none. */
   answer: Promise<Row | undefined> = Promise.resolve(undefined);
 
@@ -74,10 +77,14 @@ export class Stamped<Row> extends Passing {
     this.#question = question;
   }
 
-  /** The types of the parameters that a statement has just run with. Undefined: they are not known. */
+  /**
+   * The types of the parameters that a statement has just run with. Undefined: they are not known, as when another
+   * session has learned others while it ran.
+   */
   parameterTypesOf(text: string): readonly number[] | undefined {
     const shape = this.#session?.statements.known(text);
-    return shape && [...shape.parameterTypes];
+    const isOfRun = this.#before === undefined || this.#before === shape;
+    return shape && isOfRun ? [...shape.parameterTypes] : undefined;
   }
 
   /** The next call asks the server for these types. */
@@ -89,6 +96,7 @@ export class Stamped<Row> extends Passing {
   protected override run<T>(...[subject, options, body, use]: CallArguments<T>): Promise<T> {
     const behind: Body<T> = (call, session, ending) => {
       this.#session = session;
+      this.#before = session.statements.known(subject.text);
       call.parsesAnew = true;
       this.answer = rowsOf<Row>(new OneOperation(this.#queue, session), this.#question).then(
         ([row]) => row,

@@ -44,6 +44,7 @@ import { failedByTypes, firstRunOf, noteCheck, type Check, type FirstRun } from 
 import { isCitusError } from "./citus.ts";
 import type { SchemaChanges } from "./schema-changes.ts";
 import type { Learned } from "./learned.ts";
+import { madeUnique } from "./sql-comment.ts";
 import { putInFront, type TransactionBlock } from "./transaction-block.ts";
 
 /** Maximum number of statements of a session that are remembered as not learned by their first run. */
@@ -485,14 +486,4 @@ function isTextual(column: Column): boolean {
  */
 function hasFixedSize({ typeOid, typeSize }: Column): boolean {
   return typeOid >= FIRST_OF_A_DATABASE && typeSize >= 0;
-}
-
-/**
- * Makes the text unique. Since version 1.21, PgBouncer gives all clients that send the same text one statement of the
- * server. Its literals were read when another client parsed it: 'today' of another day, a timestamptz of another
- * TimeZone (docs/decisions/0020). Not every pooler is noticed, and some do the same for statements without a name
- * (PgDog's `extended_anonymous`).
- */
-export function madeUnique(text: string): string {
-  return `${text}\n/* ${Math.random().toString(36).slice(2)} */`;
 }

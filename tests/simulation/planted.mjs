@@ -332,8 +332,8 @@ export const planted = [
   {
     name: "cache: transactions that run while a table joins count as told",
     file: "js/cache/run.ts",
-    from: 'if (fence && definitions === "publication") {',
-    to: 'if (fence && definitions === "publication" && xid < 0) {',
+    from: 'if (life && definitions === "publication") {',
+    to: 'if (life && definitions === "publication" && xid < 0) {',
   },
   {
     name: "cache: a heartbeat counts before what was committed earlier is purged",

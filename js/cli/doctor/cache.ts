@@ -4,6 +4,7 @@
 // js/cache/run.ts, and tests/cli/doctor-cache.test.ts compares the two. A database without the schema of cache.sql gets
 // no finding, unless the user asks with --cache.
 import type { Client } from "../../index.ts";
+import { releaseWithoutLoss } from "../../util/lossy-releases.ts";
 import { EQ, NE } from "../../util/operators.ts";
 import { change, good, note, unknown, type Finding } from "./findings.ts";
 import type { Patient } from "./patient.ts";
@@ -30,6 +31,7 @@ interface Trigger {
 interface Setup {
   /** The schema of cache.sql is there. */
   readonly is_prepared: boolean;
+  readonly version: number;
   readonly event_triggers: string;
   readonly triggers: readonly Trigger[];
   readonly wal_level: string;
@@ -42,6 +44,7 @@ interface Setup {
 /** `is_on_demand`: since PostgreSQL 19, wal_level = replica is enough, because the first logical slot raises it. */
 export const CACHE_SETUP = `select
   exists (select from pg_catalog.pg_namespace as n where n.nspname ${EQ} 'pgz_edge_cache') as is_prepared,
+  pg_catalog.current_setting('server_version_num')::pg_catalog.int4 as version,
   coalesce(pg_catalog.current_setting('event_triggers', true), 'on') as event_triggers,
   (select coalesce(pg_catalog.json_agg(pg_catalog.json_build_object(
       'name', t.evtname, 'function', p.proname, 'enabled', t.evtenabled::pg_catalog.text,
@@ -71,11 +74,20 @@ export async function cache(
   if (!setup) return isAsked ? [unknown("cache", "Cache", "the server does not show what is set up for it")] : [];
   if (!setup.is_prepared && !isAsked) return [];
   return [
+    ...releaseOf(setup.version),
     triggers(setup),
     wal(setup),
     await role(patient, setup),
     ...(await publication(patient, client, setup.publications, name)),
   ];
+}
+
+/** Nothing is said of a release that loses nothing. */
+export function releaseOf(version: number): Finding[] {
+  const release = releaseWithoutLoss(version);
+  if (release === undefined) return [];
+  const text = "no answer is stored: this release may leave out changes of a table that joins a publication";
+  return [change("cache-release", "Cache release", text, { version }, `Update the server to ${release} or newer.`)];
 }
 
 // -- event triggers ---------------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 use crate::{cases, cut_at, transcript};
 use pgz_edge::boundary::status;
 use pgz_edge::connection::caps::Caps;
-use pgz_edge::connection::{Connection, Login, Settings};
+use pgz_edge::connection::{Connection, ExecuteRequest, Login, Settings};
 use pgz_edge::encode::RowForm;
 use pgz_edge::types::oid;
 use proptest::collection::vec;
@@ -136,14 +136,16 @@ fn result(
     sizes: &[usize],
 ) -> (Vec<u8>, String) {
     let mut session = Session::new(most);
-    session.connection.execute(
-        1,
-        b"\0\x01\0\x01select\0\0\0",
-        &[0; 4],
-        RowForm::from_code(form),
-        false,
-        caps,
-    );
+    let request = ExecuteRequest {
+        shape: 1,
+        statement: b"\0\x01\0\x01select\0\0\0",
+        parameters: &[0; 4],
+        columns_known: false,
+        parse_anew: false,
+    };
+    session
+        .connection
+        .execute(&request, RowForm::from_code(form), caps);
     let stream = answer(rows);
     let cuts = cut_at(sizes, stream.len());
     let mut start = 0;

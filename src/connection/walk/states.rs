@@ -247,7 +247,7 @@ fn batching(connection: Connection, isolated: bool, items: usize, messages: &[&s
     let mut connection = connection;
     let ndjson = Some(crate::encode::RowFormat::Ndjson.into());
     connection.batch(isolated, ndjson, Caps::default());
-    connection.batch_statement(1, STATEMENT);
+    connection.batch_statement(1, REQUEST.statement);
     let end = if items > 0 {
         BatchEnd::Last
     } else {
